@@ -47,6 +47,16 @@ struct MetricsPage {
         series["\(name){\(label)}"] ?? 0
     }
 
+    /// The samples of a name by the value of their only label.
+    func samples(of name: String, by label: String) -> [String: Double] {
+        var samples: [String: Double] = [:]
+        let head = "\(name){\(label)=\""
+        for (series, value) in series where series.hasPrefix(head) {
+            samples[String(series.dropFirst(head.count).prefix { $0 != "\"" })] = value
+        }
+        return samples
+    }
+
     /// A quantile of the values that the histogram counted since `earlier`: the upper bound of its
     /// bucket, in the histogram's unit. Nil when nothing was counted.
     func quantile(_ share: Double, of histogram: String, since earlier: MetricsPage) -> Double? {

@@ -84,6 +84,10 @@ struct MarkdownReport {
         row("resident memory, kB") { grouped($0.residentBytes / 1_000) }
         row("ledger, kB") { $0.ledgerBytes.map { grouped(Int($0 / 1_000)) } }
         row("in use on the heap, kB") { $0.allocatedBytes.map { grouped(Int($0 / 1_000)) } }
+        let parts = result.with?.parts ?? [:]
+        for (part, _) in parts.sorted(by: { ($1.value, $0.key) < ($0.value, $1.key) }) {
+            row("of the process: \(part), kB") { $0.parts?[part].map { grouped(Int($0 / 1_000)) } }
+        }
         guard let before = result.before, before.anonymousBytes > 0 else {
             return lines.joined(separator: "\n")
         }
@@ -102,6 +106,13 @@ struct MarkdownReport {
                 let was = before.ledgerBytes
             else { return nil }
             return signedPercent(((now - was) / grown - 1) * 100)
+        }
+        row("in no part, of the growth") { sample in
+            let grown = Double(sample.anonymousBytes - before.anonymousBytes)
+            guard sample.sessions > 0, grown > 0, let now = sample.parts?["other"],
+                let was = before.parts?["other"]
+            else { return nil }
+            return signedPercent((now - was) / grown * 100)
         }
         row("ledger against the growth of what is in use") { sample in
             guard sample.sessions > 0, let now = sample.ledgerBytes, let was = before.ledgerBytes,

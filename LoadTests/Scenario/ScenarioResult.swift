@@ -216,6 +216,8 @@ struct ServerSample: Codable, Equatable, Sendable {
     /// `parley_allocated_memory_bytes`, which leaves out memory that the allocator keeps for reuse;
     /// nil where the server has none.
     var allocatedBytes: Double?
+    /// `parley_memory_bytes` by part, summed over all servers; nil where the server has none.
+    var parts: [String: Double]?
     /// Processor time of its processes so far, in seconds.
     var cpuSeconds: Double
 }

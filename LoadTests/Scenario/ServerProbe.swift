@@ -21,7 +21,8 @@ struct ServerProbe {
         var sample = ServerSample(
             sessions: sessions, anonymousBytes: 0, residentBytes: 0,
             ledgerBytes: try sum(of: "parley_ledger_total_bytes"),
-            allocatedBytes: try sum(of: "parley_allocated_memory_bytes"), cpuSeconds: cpuSeconds)
+            allocatedBytes: try sum(of: "parley_allocated_memory_bytes"), parts: try parts(),
+            cpuSeconds: cpuSeconds)
         for process in target.processes {
             let map = try MemoryMap(of: process)
             sample.anonymousBytes += map.anonymous
@@ -46,6 +47,17 @@ struct ServerProbe {
             sum += pages * 4_096
         }
         return sum
+    }
+
+    /// The servers' memory by what holds it; nil where none says.
+    private func parts() throws(LoadFailure) -> [String: Double]? {
+        guard target.hasMetrics else { return nil }
+        var sums: [String: Double] = [:]
+        for url in target.urls {
+            let page = try MetricsPage(of: ServerAddress(url))
+            sums.merge(page.samples(of: "parley_memory_bytes", by: "part"), uniquingKeysWith: +)
+        }
+        return sums.isEmpty ? nil : sums
     }
 
     /// The sum of a metric over the servers' /metrics; nil where none has it.

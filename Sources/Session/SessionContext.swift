@@ -134,7 +134,7 @@ public final class SessionContext {
             decodersInUse: codecs.counts.decodersInUse,
             decodersPooled: codecs.counts.decodersPooled,
             encodersInUse: codecs.counts.encodersInUse,
-            encodersPooled: codecs.counts.encodersPooled,
+            encodersPooled: codecs.counts.encodersPooled, pooledBytes: codecs.pooledBytes,
             phraseHits: phrases.hits, phraseMisses: phrases.misses, phraseBytes: phrases.bytes)
     }
 }
@@ -145,6 +145,8 @@ public struct CodecUse: Equatable, Sendable {
     public var decodersInUse, decodersPooled: Int
     /// Encoders, likewise.
     public var encodersInUse, encodersPooled: Int
+    /// Bytes of those that wait.
+    public var pooledBytes: Int
     /// Phrases found in the cache and not found, so far.
     public var phraseHits, phraseMisses: Int
     /// Bytes of the phrases that are kept.

@@ -86,7 +86,8 @@ def test_sessions_are_shown_at_a_terminal_until_a_key_or_a_signal(parley, ending
         screen = Screen("top", "--url", f"http://127.0.0.1:{parley.port}", "--interval", "0.2")
         lines = screen.wait_for(has("sess_"))
         assert lines[1].startswith("Sessions ") and "idle" in lines[1]
-        assert lines[4].split()[:3] == ["ID", "STATE", "BYTES"]
+        assert lines[3].startswith("Process ") and " start, " in lines[3]
+        assert lines[5].split()[:3] == ["ID", "STATE", "BYTES"]
         screen.type(b"\r")
         screen.wait_for(has("[enter] back"))
         screen.type(b"\r")

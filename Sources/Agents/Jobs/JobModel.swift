@@ -11,6 +11,9 @@ import Synchronization
 
 /// Answers turns by workers of a consumer group.
 final class JobModel: LanguageModel {
+    /// Bytes of the functions that wait for what a worker says.
+    private static let taskBytes = 4_000
+
     /// The name for operators.
     static let title = "workers of a Redis stream"
 
@@ -110,7 +113,11 @@ final class JobModel: LanguageModel {
             request: request, name: request.turn?.responseID ?? desk.makeName(of: reader),
             firstPiece: service.firstTokenTimeout.map { start + $0 })
         var job = desk.makeName(of: turn.name)
-        defer { desk.close(job, isOver: turn.isOver) }
+        host.charge(Self.taskBytes)
+        defer {
+            host.charge(-Self.taskBytes)
+            desk.close(job, isOver: turn.isOver)
+        }
         try await open(job, of: turn, instead: nil, at: desk, on: host)
         while true {
             let news = await desk.news(of: job)

@@ -61,6 +61,9 @@ final class MCPClient: ToolServerConnection {
         var rounds: [String: Int] = [:]
     }
 
+    /// Bytes of the functions that wait for an answer.
+    private static let taskBytes = 4_000
+
     private let transport: any MCPTransport
     /// The server's place in the process's memory; nil: lists are not kept.
     private let record: MCPServerRecord?
@@ -82,6 +85,8 @@ final class MCPClient: ToolServerConnection {
             state.withLock { $0.list = kept }
             return kept.tools
         }
+        host.charge(Self.taskBytes)
+        defer { host.charge(-Self.taskBytes) }
         return try await fetchList(on: host).tools
     }
 
@@ -112,7 +117,11 @@ final class MCPClient: ToolServerConnection {
     ) async throws -> String {
         let ownsAnswers = state.withLock { $0.list.ownAnswers.contains(name) }
         let arguments = try MCPArguments(arguments, ownsAnswers: ownsAnswers)
-        defer { state.withLock { $0.rounds[id] = nil } }
+        host.charge(Self.taskBytes)
+        defer {
+            host.charge(-Self.taskBytes)
+            state.withLock { $0.rounds[id] = nil }
+        }
         do {
             return try await call(name, arguments, id: id, on: host)
         } catch MCPCallError.protocol(code: JSONRPCFailure.Code.headerMismatch, message: _) {

@@ -20,8 +20,7 @@ struct AnthropicMessages: ModelAPI {
     /// The version of the API that requests are written for (`anthropic-version`).
     private static let version = "2023-06-01"
 
-    let service: ModelService
-    let upstream: UpstreamService
+    let endpoint: ModelEndpoint
 
     static func headers(key: String?) -> [UpstreamService.Header] {
         var headers = [(name: "anthropic-version", value: version)]

@@ -15,8 +15,7 @@ struct ChatCompletions: ModelAPI {
     static let path = "/chat/completions"
     static let takesAudio = true
 
-    let service: ModelService
-    let upstream: UpstreamService
+    let endpoint: ModelEndpoint
 
     func encoded(_ request: ModelRequest, model: String) -> [UInt8] {
         encodedObject { json in

@@ -27,8 +27,9 @@ public struct ModelNamePattern: Equatable, Sendable, LosslessStringConvertible {
     }
 }
 
-/// A service, or an embedded model, that answers requests for some model names.
-public struct ModelProvider: Sendable {
+/// A service, or an embedded model, that answers requests for some model names. An object, because a
+/// request in progress would else keep several copies.
+public final class ModelProvider: Sendable {
     /// The name in metrics, logs, and the `fallback` of other providers.
     public let name: String
     /// The model names that select it; empty where it is only a fallback or the default.
@@ -109,8 +110,11 @@ public struct ModelRouter: LanguageModel {
         reply: @Sendable (ModelDelta) async throws -> Void
     ) async throws {
         let candidates = try candidates(for: request)
-        for (position, provider) in candidates.enumerated() {
-            let next = position + 1 < candidates.count ? candidates[position + 1] : nil
+        var position = 0
+        while position < candidates.count {
+            let provider = candidates[position]
+            position += 1
+            let next = position < candidates.count ? candidates[position] : nil
             guard let permit = try await admit(request, to: provider, next, on: host) else {
                 next?.health.handleFallback()
                 continue
@@ -128,21 +132,29 @@ public struct ModelRouter: LanguageModel {
             } catch {
                 let now = await host.now()
                 provider.queue.leave(since: start, at: now)
-                if Task.isCancelled || error is CancellationError {
-                    provider.health.handleCancelled(
-                        permit, hasAnswered: attempt.hasDelivered, at: now)
-                    throw error
-                }
-                if case .rateLimited(let delay, _)? = error as? AgentError {
-                    provider.queue.handleLimited(until: now + delay)
-                }
-                let blame = FailureBlame(error)
-                provider.health.handleFailed(permit, isItsFault: blame == .provider, at: now)
-                guard let next, blame != .request, !attempt.hasDelivered else { throw error }
-                report(provider.name, next.name, error)
-                next.health.handleFallback()
+                try handle(error, of: attempt, by: provider, permit, next, at: now)
             }
         }
+    }
+
+    /// A provider has failed.
+    /// - Throws: its error, where no fallback may take over.
+    private func handle(
+        _ error: any Error, of attempt: RequestAttempt, by provider: ModelProvider,
+        _ permit: ProviderPermit, _ next: ModelProvider?, at now: Instant
+    ) throws {
+        if Task.isCancelled || error is CancellationError {
+            provider.health.handleCancelled(permit, hasAnswered: attempt.hasDelivered, at: now)
+            throw error
+        }
+        if case .rateLimited(let delay, _)? = error as? AgentError {
+            provider.queue.handleLimited(until: now + delay)
+        }
+        let blame = FailureBlame(error)
+        provider.health.handleFailed(permit, isItsFault: blame == .provider, at: now)
+        guard let next, blame != .request, !attempt.hasDelivered else { throw error }
+        report(provider.name, next.name, error)
+        next.health.handleFallback()
     }
 
     /// Waits for a place at a provider. A request that gets none tells nothing of the provider.
@@ -150,6 +162,9 @@ public struct ModelRouter: LanguageModel {
     ///   provider without one is used even while it is paused.
     /// - Returns: nil: the fallback takes over.
     /// - Throws: `AgentError.rateLimited` where there is no fallback; `CancellationError`.
+    ///
+    /// Not inlined: its variables would stay in memory until the end of the answer.
+    @inline(never)
     private func admit(
         _ request: ModelRequest, to provider: ModelProvider, _ fallback: ModelProvider?,
         on host: any AgentHost

@@ -20,8 +20,7 @@ struct OpenAIResponses: ModelAPI {
     /// The smallest limit of an answer's tokens that the API accepts.
     private static let minOutputTokens = 16
 
-    let service: ModelService
-    let upstream: UpstreamService
+    let endpoint: ModelEndpoint
 
     func encoded(_ request: ModelRequest, model: String) -> [UInt8] {
         let past = continuation(of: request)

@@ -67,28 +67,41 @@ public struct UpstreamService: Sendable {
     /// Posts a body and returns the answer once its status is known to be 2xx.
     /// - Parameter fields: header fields of this request alone.
     /// - Throws: `AgentError.upstream` when the service cannot be reached or refuses.
+    ///
+    /// Not inlined: its variables would stay in memory until the end of the answer.
+    @inline(never)
     func post(
         _ body: [UInt8], _ contentType: String, to path: String, accepting: String,
         fields: [Header] = [], on host: any AgentHost, _ attempt: RequestAttempt
     ) async throws -> any UpstreamResponse {
+        let response = try await host.send(
+            request(body, contentType, to: path, accepting: accepting, fields))
+        if (200..<300).contains(response.status) { return response }
+        attempt.handleRetryAfter(response.retryAfter)
+        throw Self.refusal(by: response, await Self.errorBody(of: response), attempt)
+    }
+
+    @inline(never)
+    private func request(
+        _ body: [UInt8], _ contentType: String, to path: String, accepting: String,
+        _ fields: [Header]
+    ) -> UpstreamRequest {
         let types = [
             (name: "Content-Type", value: contentType), (name: "Accept", value: accepting),
         ]
-        let response = try await host.send(
-            UpstreamRequest(
-                url: path.isEmpty ? address : base + path, headers: types + headers + fields,
-                body: body, timeout: timeout,
-                totalTimeout: totalTimeout))
-        guard (200..<300).contains(response.status) else {
-            attempt.handleRetryAfter(response.retryAfter)
-            let body = await Self.errorBody(of: response)
-            if response.status == 400, ServiceErrorBody.saysForgotten(body) {
-                attempt.handleForgotten()
-            }
-            throw AgentError.upstream(
-                status: response.status, message: ServiceErrorBody.message(in: body))
+        return UpstreamRequest(
+            url: path.isEmpty ? address : base + path, headers: types + headers + fields,
+            body: body, timeout: timeout, totalTimeout: totalTimeout)
+    }
+
+    @inline(never)
+    private static func refusal(
+        by response: any UpstreamResponse, _ body: [UInt8], _ attempt: RequestAttempt
+    ) -> AgentError {
+        if response.status == 400, ServiceErrorBody.saysForgotten(body) {
+            attempt.handleForgotten()
         }
-        return response
+        return .upstream(status: response.status, message: ServiceErrorBody.message(in: body))
     }
 
     /// The body of an error response. If it breaks off, the part that arrived is used.

@@ -31,6 +31,9 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     /// Locked while the model loads, so that it is loaded once. Utterances that need it meanwhile
     /// wait on worker threads.
     private let state = Mutex(State.notLoaded)
+    /// Growth of the heap by loading the model; 0 before. What other threads allocated meanwhile is
+    /// in it, which is little beside a model.
+    private let loaded = Atomic<Int>(0)
 
     /// Creates a recogniser; nothing is loaded yet.
     /// - Parameter modelsDirectory: the folder with `moonshine-base-en/` and `sherpa-onnx/lib/`.
@@ -45,6 +48,9 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     public func serverBytes(workers: Int) -> Int {
         MoonshineModel.loadedBytes + workers * MoonshineModel.decodeBytes
     }
+
+    /// The heap that loading the model has taken.
+    public var loadedBytes: Int { loaded.load(ordering: .relaxed) }
 
     /// Whether the model's files exist and may be read. They are not opened.
     public var isInstalled: Bool { missingFile == nil }
@@ -117,13 +123,21 @@ public final class MoonshineRecognizer: SpeechRecognizer {
                 throw .unavailable(
                     message: "The speech recognition library cannot be opened: \(reason).")
             }
+            let before = Self.heapBytes
             guard let model = MoonshineModel(files: files, sherpa: sherpa) else {
                 throw .unavailable(
                     message: "The speech recognition model cannot be read: run `make models`.")
             }
+            loaded.store(max(0, Self.heapBytes - before), ordering: .relaxed)
             state = .loaded(model)
             return model
         }
+    }
+
+    /// Bytes in use on the heap.
+    private static var heapBytes: Int {
+        let heap = mallinfo2()
+        return Int(heap.uordblks) + Int(heap.hblkhd)
     }
 
     /// Throws where a file is damaged. Reading the 175 MB takes 0.1 to 0.4 s, once per change of

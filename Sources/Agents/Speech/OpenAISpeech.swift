@@ -19,6 +19,8 @@ public enum SpeechServiceFormat: String, CaseIterable, Sendable {
 public struct OpenAISpeech: SpeechSynthesizer {
     /// Most bytes of one answer. 64 MiB: 20 minutes of samples.
     static let maxReplyBytes = 64 << 20
+    /// Bytes of the functions that wait for an answer.
+    private static let taskBytes = 3_500
 
     private let service: UpstreamService
     private let model: String
@@ -51,6 +53,8 @@ public struct OpenAISpeech: SpeechSynthesizer {
         let text = SpokenMarkdown.plain(request.text)
         guard text.contains(where: { $0.isLetter || $0.isNumber }) else { return }
         let body = body(text, request)
+        host.charge(Self.taskBytes)
+        defer { host.charge(-Self.taskBytes) }
         try await service.retries.perform(on: host) { attempt in
             let response = try await service.post(
                 body, "application/json", to: "/audio/speech",

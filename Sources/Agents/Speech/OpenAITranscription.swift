@@ -10,6 +10,9 @@ import Session
 
 /// Recognises speech through `POST {baseURL}/audio/transcriptions`.
 public struct OpenAITranscription: SpeechRecognizer {
+    /// Bytes of the functions that wait for an answer.
+    private static let taskBytes = 3_700
+
     /// Most bytes of one answer. 1 MiB: the words of hours of speech.
     static let maxReplyBytes = 1 << 20
 
@@ -42,17 +45,9 @@ public struct OpenAITranscription: SpeechRecognizer {
         _ utterance: Utterance, on host: any AgentHost,
         partial: @Sendable (String) async throws -> Void
     ) async throws -> String {
-        var form = MultipartForm()
-        form.append("model", model)
-        form.append("response_format", "json")
-        if let language = utterance.language { form.append("language", language) }
-        if let prompt = utterance.prompt { form.append("prompt", prompt) }
-        if streams { form.append("stream", "true") }
-        let wav = try await host.compute {
-            WAVFile(rate: .hz16000, samples: try utterance.samples()).encoded()
-        }
-        form.append("file", fileName: "turn.wav", contentType: "audio/wav", wav)
-        let (body, contentType) = (form.finished(), form.contentType)
+        host.charge(Self.taskBytes)
+        defer { host.charge(-Self.taskBytes) }
+        let (body, contentType) = try await host.compute { try form(of: utterance) }
         return try await service.retries.perform(on: host) { attempt in
             let response = try await service.post(
                 body, contentType, to: "/audio/transcriptions",
@@ -63,6 +58,22 @@ public struct OpenAITranscription: SpeechRecognizer {
                 try await partial(part)
             }
         }
+    }
+
+    /// The body of a request and its content type. The audio is decoded and copied here: it is for
+    /// a worker thread.
+    private func form(
+        of utterance: Utterance
+    ) throws -> (body: [UInt8], contentType: String) {
+        var form = MultipartForm()
+        form.append("model", model)
+        form.append("response_format", "json")
+        if let language = utterance.language { form.append("language", language) }
+        if let prompt = utterance.prompt { form.append("prompt", prompt) }
+        if streams { form.append("stream", "true") }
+        let wav = WAVFile(rate: .hz16000, samples: try utterance.samples()).encoded()
+        form.append("file", fileName: "turn.wav", contentType: "audio/wav", wav)
+        return (form.finish(), form.contentType)
     }
 
     private static func text(

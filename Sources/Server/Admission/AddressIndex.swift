@@ -17,6 +17,14 @@ struct AddressIndex {
     /// The number of addresses.
     private(set) var count = 0
 
+    /// Bytes on the heap.
+    var heapBytes: Int {
+        let stride = MemoryLayout<NetworkAddress>.stride + MemoryLayout<UInt32>.stride
+        return parts.reduce(parts.heapBytes) {
+            $0 + HeapBlock.dictionary(capacity: $1.capacity, stride: stride)
+        }
+    }
+
     /// The place of an address; nil takes it out.
     subscript(address: NetworkAddress) -> UInt32? {
         get { parts[part(of: address)][address] }

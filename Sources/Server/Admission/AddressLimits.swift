@@ -81,6 +81,9 @@ package final class AddressLimits: Sendable {
         return state.withLock { $0.address(of: place) }
     }
 
+    /// Bytes of the table.
+    package var memory: HeldMemory { state.withLock { $0.memory } }
+
     /// Addresses that the table knows now.
     package var trackedAddresses: Int { state.withLock { $0.count } }
 }
@@ -150,6 +153,14 @@ struct AddressTable {
 
     /// Entries in use.
     var count: Int { index.count }
+
+    /// Its bytes. The room for more entries is address space that was never written.
+    var memory: HeldMemory {
+        let unused = (entries.capacity - entries.count) * MemoryLayout<Entry>.stride
+        return HeldMemory(
+            bytes: entries.heapBytes - unused + freeEntries.heapBytes + index.heapBytes,
+            untouched: unused)
+    }
 
     mutating func admit(_ address: NetworkAddress, at now: Instant) -> AddressLimits.Outcome {
         sweep(at: now)

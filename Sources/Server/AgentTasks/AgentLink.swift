@@ -322,7 +322,7 @@ final class AgentLink {
                 await report(failing(error))
             }
         }
-        let bytes = purpose.taskBytes + askedBytes
+        let bytes = AgentWork.taskBytes + askedBytes
         work.running.append(
             .init(serial: serial, purpose: purpose, task: task, bytes: bytes, host: host))
     }

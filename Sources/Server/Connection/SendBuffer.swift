@@ -34,6 +34,9 @@ final class ChunkPool {
         (chunksInUse + idleCount) * ChunkPool.blockBytes
     }
 
+    /// Memory of the chunks that wait to be used again, in bytes.
+    var idleBytes: Int { idleCount * ChunkPool.blockBytes }
+
     /// Bytes of a chunk with its header, and the allocator's.
     static let blockBytes = HeapBlock.bytes(ChunkPool.chunkBytes + SendBuffer.Chunk.headerBytes)
 

@@ -40,6 +40,7 @@ extension Shard {
             switch outcome {
             case .accepted(let handle, let peer):
                 if acceptor.handleAccepted(at: now) { logger.info("accepting again") }
+                if !services.metrics.account.hasBegun { beginAccount() }
                 assign(handle, of: peer)
             case .none: return
             case .peerLeft: metrics.add(.acceptFailures)

@@ -137,7 +137,13 @@ public final class ParleyServer: Sendable {
         metrics = ServerMetrics(
             shards: max(1, configuration.shards), workers: { workers.counts },
             providers: { [model = agents.model] in model.providers },
-            records: { records?.counts }, recordings: Self.counts(of: recordings))
+            records: { records?.counts }, recordings: Self.counts(of: recordings),
+            holders: [
+                .tables: { [addressLimits] in addressLimits.memory },
+                .models: { [recognizer = agents.recognizer] in
+                    HeldMemory(bytes: recognizer?.loadedBytes ?? 0)
+                },
+            ])
     }
 
     private static func counts(

@@ -141,7 +141,7 @@ package final class Shard<Backend: IO> {
         self.io = io
         self.services = services
         configuration = services.configuration
-        let places = min(configuration.maxConnections, Self.maxReservedPlaces)
+        let places = Self.reservedPlaces(configuration)
         connections = ConnectionTable(capacity: places)
         deadlines = DeadlineQueue(capacity: places)
         metrics = services.metrics.shards[services.index]
@@ -353,6 +353,11 @@ package final class Shard<Backend: IO> {
     /// Connections that tables have room for from the start. It is address space, no memory:
     /// 60 MB of it for 1,048,576.
     private static var maxReservedPlaces: Int { 1 << 20 }
+
+    /// Connections whose places in the tables are reserved.
+    static func reservedPlaces(_ configuration: ServerConfiguration) -> Int {
+        min(configuration.maxConnections, maxReservedPlaces)
+    }
     /// Deadlines that expire in one tick; the others wait for the next. 1,024 take less than a
     /// millisecond. After an absence, the deadlines of all connections may be due at once.
     private static var maxDeadlinesPerTick: Int { 1_024 }

@@ -13,10 +13,12 @@ extension Connection {
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(Connection.self)
 
-    /// Bytes of the object and of its places in the shard's tables and queue: a slot with its
-    /// generation, a deadline with its place, and the same of a free one.
-    static let restingBytes =
-        objectBytes + 8 + 4 + DeadlineQueue<DeadlineOwner>.entryBytes
+    /// Bytes of its places in the shard's tables and queue: a slot with its generation, a deadline
+    /// with its place.
+    static let tableBytes = 8 + 4 + DeadlineQueue<DeadlineOwner>.entryBytes
+
+    /// Bytes of the object and of its places.
+    static let restingBytes = objectBytes + tableBytes
 
     /// Whether it has nothing beyond that.
     fileprivate var isResting: Bool {

@@ -543,6 +543,10 @@ extension MetricFamily {
     ]
 
     private static let memory: [MetricFamily] = [
+        MetricFamily(
+            .gauge, "parley_memory_bytes",
+            "Memory that the process has written, by what holds it; the sum is all of it.",
+            .figures { $0.account.map { ("part=\"\($0.rawValue)\"", $1) } }),
         .shards(
             "parley_ledger_total_bytes", "Memory of the connections and text requests of a shard.",
             .ledgerBytes),

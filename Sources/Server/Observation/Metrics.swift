@@ -48,11 +48,11 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case deflatedBytesIn, inflatedBytesIn, deflatedBytesOut, inflatedBytesOut
     case compressionContextBytes
     case memoryClosesConnection, memoryClosesTotal
-    case ledgerBytes, largestLedgerBytes, sendBufferBytes, scratchBytes, agentTasks
+    case ledgerBytes, largestLedgerBytes, sendBufferBytes, scratchBytes, pooledBytes, agentTasks
     case upstreamTransfers
     case redisConnections, redisCompleted, redisFailed, redisLosses, redisWaiting, redisQueuedBytes
     case storeConnected, storeFailures, storeFenced
-    case memoryReturns
+    case memoryReturns, untouchedTableBytes
 
     /// Its place among a shard's cells.
     var cell: Int { rawValue }
@@ -253,6 +253,8 @@ package final class ServerMetrics: Sendable {
     let isShortOfMemory = Atomic<Bool>(false)
     /// Whether the server drains.
     package let isDraining = Atomic<Bool>(false)
+    /// The memory of the process by what holds it.
+    let account: ProcessAccount
     private let workers: @Sendable () -> WorkerCounts
     private let providers: @Sendable () -> [ModelProviderCounts]
     private let records: @Sendable () -> RecordCounts?
@@ -260,13 +262,15 @@ package final class ServerMetrics: Sendable {
 
     /// Creates the cells. `workers` reads the worker pool, `providers` the outcomes of the
     /// providers of models, `records` what keeps records; nil: there are none. `recordings` reads the
-    /// keeper of recordings, if there is one.
+    /// keeper of recordings, if there is one. `holders` reads what the process holds beside its shards.
     package init(
         shards: Int, workers: @escaping @Sendable () -> WorkerCounts,
         providers: @escaping @Sendable () -> [ModelProviderCounts] = { [] },
         records: @escaping @Sendable () -> RecordCounts? = { nil },
-        recordings: (@Sendable () -> RecordingCounts)? = nil
+        recordings: (@Sendable () -> RecordingCounts)? = nil,
+        holders: [MemoryHolder: ProcessAccount.Reading] = [:]
     ) {
+        account = ProcessAccount(holders)
         self.recordings = recordings
         self.providers = providers
         self.records = records
@@ -305,6 +309,7 @@ package final class ServerMetrics: Sendable {
         let snapshot = MetricsSnapshot(
             workers: workers(), providers: providers(), records: records(),
             recordings: recordings?(),
+            account: account.lines(of: shards),
             isShortOfMemory: isShortOfMemory.load(ordering: .relaxed),
             isDraining: isDraining.load(ordering: .relaxed), isFull: isFull)
         MetricsText(shards: shards, snapshot: snapshot).write(into: &text)

@@ -15,6 +15,8 @@ struct MetricsSnapshot {
     /// Nil where nothing is recorded.
     let recordings: RecordingCounts?
     let memory = ProcessMemory.current
+    /// The memory of the process by what holds it.
+    let account: [(MemoryHolder, Int)]
     let isShortOfMemory: Bool
     let isDraining: Bool
     /// Whether every place of a session is taken.

@@ -20,6 +20,12 @@ extension Shard {
         publishMetrics()
     }
 
+    /// The first connection is there: what the process has by now is its start.
+    func beginAccount() {
+        publishMemory(sessionContext.codecUse)
+        services.metrics.account.begin(services.metrics.shards)
+    }
+
     /// Sets the gauges.
     private func publishMetrics() {
         metrics.publish(sessionContext.counters)
@@ -32,13 +38,22 @@ extension Shard {
         metrics.set(.phraseMisses, to: codecs.phraseMisses)
         metrics.set(.phraseBytes, to: codecs.phraseBytes)
         metrics.set(.connectionsOpen, to: connections.count)
-        metrics.set(.sendBufferBytes, to: chunks.heldBytes)
-        let shared = scratch.count + (wire?.sharedBytes ?? 0) + compression.heldBytes
-        metrics.set(.scratchBytes, to: readBuffer.count + shared)
+        publishMemory(codecs)
         metrics.set(.compressionContextBytes, to: compression.contextBytes)
         metrics.set(.agentTasks, to: agentLink.runningTasks)
         metrics.set(.upstreamTransfers, to: upstreamPort.watchCount)
         publishStore()
         metrics.observe(.eventLoopTick, nanoseconds: clock.tickNanoseconds)
+    }
+
+    /// Sets the gauges of what the shard's connections share.
+    private func publishMemory(_ codecs: CodecUse) {
+        metrics.set(.sendBufferBytes, to: chunks.heldBytes)
+        metrics.set(
+            .pooledBytes, to: chunks.idleBytes + codecs.pooledBytes + codecs.phraseBytes)
+        let free = max(0, Self.reservedPlaces(configuration) - connections.count)
+        metrics.set(.untouchedTableBytes, to: free * Connection.tableBytes)
+        let shared = scratch.count + (wire?.sharedBytes ?? 0) + compression.heldBytes
+        metrics.set(.scratchBytes, to: readBuffer.count + shared)
     }
 }

@@ -19,6 +19,8 @@ struct CodecPool {
     private var encoders: [AudioFormat: [OutputAudioEncoder]] = [:]
     private let capacity: Int
     private(set) var counts = Counts()
+    /// Bytes of those that wait.
+    private(set) var pooledBytes = 0
 
     init(capacity: Int) { self.capacity = capacity }
 
@@ -30,6 +32,7 @@ struct CodecPool {
         let decoder: InputAudioDecoder
         if let pooled = decoders[format]?.popLast() {
             counts.decodersPooled -= 1
+            pooledBytes -= pooled.heldBytes
             pooled.reset()
             decoder = pooled
         } else {
@@ -48,6 +51,7 @@ struct CodecPool {
             return OutputAudioEncoder(format: format, settings: settings)
         }
         counts.encodersPooled -= 1
+        pooledBytes -= pooled.heldBytes
         pooled.reset(settings: settings)
         return pooled
     }
@@ -57,6 +61,7 @@ struct CodecPool {
         counts.decodersInUse -= 1
         guard counts.decodersPooled < capacity else { return }
         counts.decodersPooled += 1
+        pooledBytes += decoder.heldBytes
         decoders[decoder.format, default: []].append(decoder)
     }
 
@@ -65,6 +70,7 @@ struct CodecPool {
         counts.encodersInUse -= 1
         guard counts.encodersPooled < capacity else { return }
         counts.encodersPooled += 1
+        pooledBytes += encoder.heldBytes
         encoders[encoder.format, default: []].append(encoder)
     }
 }

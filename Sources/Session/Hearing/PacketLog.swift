@@ -20,7 +20,13 @@ struct PacketLog: Equatable, Sendable {
     /// a few packets the earlier state has no effect.
     static let leadSamples = 3_200
 
-    private static let pieceBytes = CodedSamples.pieceBytes
+    /// Bytes of a full piece; with the array's header and the allocator's it is 2 KiB.
+    private static let pieceBytes = 2_008
+    /// Bytes by which the last piece grows, 160 ms at 24 kb/s: a stream has one such piece, which is
+    /// half full in the mean.
+    private static let growthBytes = 512
+    /// What an array and the allocator take besides.
+    private static let pieceOverhead = 40
     private static let longestPlain = 250
     private static let mark: UInt8 = 255
     private static let markedHeaderBytes = 7
@@ -53,7 +59,10 @@ struct PacketLog: Equatable, Sendable {
     var isEmpty: Bool { pieces.isEmpty }
     /// Bytes on the heap.
     var heldBytes: Int {
-        pieces.heapBytes + pieces.count * (Self.pieceBytes + CodedSamples.pieceOverhead)
+        guard let last = pieces.last else { return pieces.heapBytes }
+        // The others count as full. Only where packets are huge may one have stopped a step before.
+        return pieces.heapBytes + (pieces.count - 1) * (Self.pieceBytes + Self.pieceOverhead)
+            + last.bytes.heapBytes
     }
 
     // MARK: Adding
@@ -68,14 +77,7 @@ struct PacketLog: Equatable, Sendable {
         let plainSamples =
             isShort && missing ?? 0 == 0
             ? try? OpusDecoder.sampleCount(of: packet, at: .hz16000) : nil
-        if Self.pieceBytes - (pieces.last?.bytes.count ?? Self.pieceBytes)
-            < Self.markedHeaderBytes + packet.byteCount
-        {
-            var bytes: [UInt8] = []
-            bytes.reserveCapacity(Self.pieceBytes)
-            pieces.append(Piece(bytes: bytes, start: end))
-        }
-        let last = pieces.count - 1
+        let last = reserve(Self.markedHeaderBytes + packet.byteCount)
         open = OpenRecord(
             offset: pieces[last].bytes.count, missing: missing, plainSamples: plainSamples)
         if plainSamples != nil {
@@ -84,6 +86,21 @@ struct PacketLog: Equatable, Sendable {
             appendHeader(missing: missing, length: packet.byteCount)
         }
         packet.withUnsafeBytes { pieces[last].bytes.append(contentsOf: $0) }
+    }
+
+    /// Makes room for a record.
+    /// - Returns: the piece that it goes into.
+    private mutating func reserve(_ count: Int) -> Int {
+        if Self.pieceBytes - (pieces.last?.bytes.count ?? Self.pieceBytes) < count {
+            pieces.append(Piece(bytes: [], start: end))
+        }
+        let last = pieces.count - 1
+        let wanted = pieces[last].bytes.count + count
+        if wanted > pieces[last].bytes.capacity {
+            let blocks = (wanted + Self.pieceOverhead + Self.growthBytes - 1) / Self.growthBytes
+            pieces[last].bytes.reserveCapacity(blocks * Self.growthBytes - Self.pieceOverhead)
+        }
+        return last
     }
 
     private mutating func appendHeader(missing: Int?, length: Int) {

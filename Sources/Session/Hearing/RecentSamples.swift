@@ -1,13 +1,15 @@
 // The newest samples of a stream, for voice activity, which analyses them as they come. HeardAudio
 // keeps all audio.
 //
-// Invariant: the samples from `start` to `end` are kept. Memory grows by 2 kB at a time, and is
+// Invariant: the samples from `start` to `end` are kept. Memory grows by 0.8 kB at a time, and is
 // freed by `shrink()`.
 
 /// The end of a stream of samples at 16 kHz, on the session's audio timeline.
 struct RecentSamples {
-    /// Samples by which memory grows: more than two packets of 20 ms and an incomplete window.
-    private static let growth = 1_024
+    /// Samples by which memory grows.
+    private static let growth = 416
+    /// Samples that a stream of packets of 20 ms needs: an incomplete window of 511, and a packet.
+    private static let usual = 2 * growth
     /// Samples that may be forgotten before more of them are moved.
     private static let slack = 512
 
@@ -51,10 +53,10 @@ struct RecentSamples {
 
     /// Gives back memory beyond what a run or two need.
     mutating func shrink() {
-        guard samples.capacity >= 2 * Self.growth, samples.count <= Self.growth / 2 else { return }
+        guard samples.capacity >= 2 * Self.usual, samples.count <= Self.usual / 2 else { return }
         let before = samples
         samples = []
-        reserve(Self.growth)
+        reserve(Self.usual)
         samples += before
     }
 

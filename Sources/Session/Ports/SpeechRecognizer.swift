@@ -57,6 +57,10 @@ public protocol SpeechRecognizer: Sendable {
     /// - Parameter workers: threads that may run `AgentHost.compute` at once.
     func serverBytes(workers: Int) -> Int
 
+    /// Bytes on the heap that it takes now, apart from any session: its model, once that is loaded.
+    /// Any thread. 0, the default, where another machine recognises.
+    var loadedBytes: Int { get }
+
     /// Transcribes one utterance. Empty text means that no words were heard.
     /// - Throws: an `AgentError`; the transcription fails and the session lives on.
     func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String
@@ -80,6 +84,9 @@ extension SpeechRecognizer {
 
     /// Nothing is kept in this process.
     public func serverBytes(workers: Int) -> Int { 0 }
+
+    /// Nothing is kept in this process.
+    public var loadedBytes: Int { 0 }
 
     /// The text comes at once.
     public func transcribe(

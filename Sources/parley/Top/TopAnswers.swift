@@ -131,14 +131,26 @@ struct TopMetrics: Equatable {
     var responses = 0.0
     /// How late deadlines expired.
     var lag: [Bucket] = []
+    /// The process's own memory by what holds it, in the order of the page. A part that is the rest
+    /// of others may be below zero.
+    var memory: [TopDetail.Part] = []
+
+    /// The most parts of the memory that are read. 32: a server has nine.
+    private static let maxParts = 32
 
     /// Reads a page; unknown lines are ignored.
     init(parsing text: String) {
         for line in text.split(separator: "\n") where !line.hasPrefix("#") {
             guard let space = line.lastIndex(of: " "),
-                let value = Double(line[line.index(after: space)...]), value.isCount
+                let value = Double(line[line.index(after: space)...]), value.magnitude.isCount
             else { continue }
             let series = line[..<space]
+            if series.hasPrefix("parley_memory_bytes{part=\""), memory.count < Self.maxParts {
+                let name = series.drop { $0 != "\"" }.dropFirst().prefix { $0 != "\"" }
+                memory.append(
+                    TopDetail.Part(name: String(name).visible(.ascii), bytes: Int(value)))
+            }
+            guard value.isCount else { continue }
             if series.hasPrefix("parley_shard_busy_ratio{") {
                 busy.append(value)
             } else if series.hasPrefix("parley_responses_total{") {

@@ -65,6 +65,16 @@ struct TopNode {
             + "Lag p99 \(lag ?? "-")"
     }
 
+    /// `Process 12.4M: 3.8M start, 5.1M ledgers, 2.0M pools, 1.5M other`; nil where the server does not
+    /// say.
+    var memory: String? {
+        guard let parts = metrics?.memory, !parts.isEmpty else { return nil }
+        let sum = parts.reduce(0) { $0 + $1.bytes }
+        let shown = parts.filter { $0.bytes.magnitude >= 50_000 }
+        return "Process \(TopText.bytes(sum)): "
+            + shown.map { "\(TopText.bytes($0.bytes)) \($0.name)" }.joined(separator: ", ")
+    }
+
     /// The server's line in a cluster's header.
     /// - Parameters:
     ///   - number: its place in the list of servers, from 1.

@@ -100,6 +100,7 @@ struct TopTable {
 enum TopText {
     /// `999`, `12.3k`, `4.5M`: bytes in powers of 1,000.
     static func bytes(_ count: Int) -> String {
+        if count < 0 { return "-" + bytes(-count) }
         var value = Double(count)
         for unit in ["", "k", "M", "G"] {
             if value < 1_000 || unit == "G" {

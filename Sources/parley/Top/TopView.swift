@@ -95,8 +95,11 @@ struct TopView {
 
     init(server: String) { self.init(servers: [server]) }
 
-    /// Lines above the rows: two of all servers, one of each, one of the view, the titles.
-    var headLineCount: Int { 4 + nodes.count }
+    /// Lines above the rows: two of all servers, one of each, one of the view, the titles. A server
+    /// alone has a line for its memory, too.
+    var headLineCount: Int {
+        4 + nodes.count + (!isCluster && nodes[0].memory != nil ? 1 : 0)
+    }
     private var isCluster: Bool { nodes.count > 1 }
 
     /// The number of rows to ask for: the visible ones and a page more.
@@ -251,7 +254,9 @@ struct TopView {
     }
 
     private var nodeLines: [TopLine] {
-        guard isCluster else { return nodes[0].load.map { [TopLine(text: $0)] } ?? [] }
+        guard isCluster else {
+            return [nodes[0].load, nodes[0].memory].compactMap(\.self).map { TopLine(text: $0) }
+        }
         let width = nodes.map(\.server.count).max() ?? 0
         return nodes.enumerated().map { index, node in
             TopLine(

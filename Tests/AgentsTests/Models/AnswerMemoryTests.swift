@@ -27,7 +27,7 @@ import Testing
         let host = ScriptedAgentHost(
             answers: [.init(chunks: [Array(event.utf8), Array("data: [DONE]\n\n".utf8)])])
         try await model.respond(to: question(20_000), on: host) { _ in
-            #expect(host.charged.now < 1_024)
+            #expect(host.charged.now < ModelExchangeBytes.answering + 1_024)
         }
         #expect((100_000..<300_000).contains(host.charged.most), "\(host.charged)")
         #expect(host.charged.now == 0)

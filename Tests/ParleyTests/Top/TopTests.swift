@@ -196,6 +196,26 @@ private final class Screen {
         #expect(screen.lines(200, 20)[2].text.contains("Turns 2.5/s  Lag p99 -"))
     }
 
+    @Test func theHeaderSaysWhatHoldsTheMemory() throws {
+        let parts = """
+
+            parley_memory_bytes{part="start"} 3800000
+            parley_memory_bytes{part="ledgers"} 5100000
+            parley_memory_bytes{part="tables"} 2096
+            parley_memory_bytes{part="allocator"} -400000
+            parley_memory_bytes{part="\u{1B}[2J"} 100000
+            """
+        let metrics = TopMetrics(parsing: Self.metrics + parts)
+        let screen = try makeView()
+        #expect(screen.view.headLineCount == 5)
+        screen.view.update(try parse(Self.list([])), metrics, at: 101)
+        let line = screen.texts(200, 20)[3]
+        #expect(
+            line.hasPrefix("Process 8.6M: 3.8M start, 5.1M ledgers, -400.0k allocator, 100.0k "))
+        #expect(line.unicodeScalars.allSatisfy { $0.value >= 32 })
+        #expect(screen.view.headLineCount == 6 && screen.texts(200, 20)[4].hasPrefix("By bytes"))
+    }
+
     @Test func ratesNeedHalfASecond() throws {
         let screen = try makeView()
         let later = TopMetrics(parsing: Self.metrics.replacing("} 40", with: "} 41"))

@@ -21,8 +21,7 @@ struct AGUI: ModelAPI {
     /// `pendingToolCallIds` only to clients of 1.0.
     private static let version = "1.0"
 
-    let service: ModelService
-    let upstream: UpstreamService
+    let endpoint: ModelEndpoint
 
     func encoded(_ request: ModelRequest, model: String) -> [UInt8] {
         let run = AGUIRun(request, provider: service.name)

@@ -1,0 +1,188 @@
+// One request to a model service, from its body to the last piece of the answer: the attempts, the
+// time limit until the first word, and the memory that only the request knows. ModelAPI writes the
+// body, StreamedAnswer reads the answer's bytes.
+//
+// It is an object, to save memory. A suspended function keeps its variables in blocks of 1 kB and
+// more, one for each function that waits; as variables, the state here took 2.7 kB of every response
+// in progress. So `run` has few variables, and it alone waits for the pieces of the answer.
+//
+// Invariant: confined to the task of `run`. What is charged to the host has been taken back when
+// `run` ends.
+
+import Codec
+import Session
+
+/// Bytes of a request beside its body. Tests/clients/test_ledger.py compares them with the heap of the
+/// release build.
+enum ModelExchangeBytes {
+    /// The functions that wait for the next piece of the answer, and the objects here.
+    static let answering = 3_300
+    /// Beside that until the first word: a group of two tasks, and the functions that post.
+    static let waiting = 5_000
+}
+
+/// One request, and the part of its answer that has come.
+final class ModelExchange<API: ModelAPI>: @unchecked Sendable {
+    private let api: API
+    private let request: ModelRequest
+    private let host: any AgentHost
+    private var body: [UInt8] = []
+    private var attempt = RequestAttempt()
+    private var reading: AnswerReading<API.Answer>
+    /// When the request began; the limit until the first word counts from here.
+    private var start = Instant(nanoseconds: 0)
+    private var retries = 0
+    /// Whether the body depends on nothing that the service remembers.
+    private var isWhole = false
+    /// Bytes that the host is charged: the body, and an incomplete answer.
+    private var charged = 0
+
+    /// Makes an exchange. Not inlined: the arguments' copies would stay in the caller's memory until
+    /// the end of the answer.
+    @inline(never)
+    static func made(
+        by api: API, _ request: ModelRequest, on host: any AgentHost
+    ) -> ModelExchange { ModelExchange(api, request, host) }
+
+    private init(_ api: API, _ request: ModelRequest, _ host: any AgentHost) {
+        self.api = api
+        self.request = request
+        self.host = host
+        reading = AnswerReading(API.Answer(to: request, from: api.service))
+    }
+
+    /// Posts the request and passes on the answer while it arrives.
+    func run(_ reply: @Sendable (ModelDelta) async throws -> Void) async throws {
+        body = try await encoded()
+        start = await host.now()
+        api.upstream.retries.handleRequest()
+        defer { host.charge(-charged) }
+        while true {
+            charge()
+            do {
+                let response = try await open()
+                var isOver = false
+                while !isOver {
+                    let chunk =
+                        attempt.hasDelivered
+                        ? try await response.nextChunk()
+                        : try await withinLimit { try await response.nextChunk() }
+                    isOver = chunk == nil
+                    try take(chunk)
+                    // An iterator would be another copy in memory while it waits.
+                    var position = 0
+                    while position < reading.deltas.count {
+                        attempt.handleDelivery()
+                        try await reply(reading.deltas[position])
+                        position += 1
+                    }
+                }
+                return
+            } catch {
+                try await prepareAttempt(after: error)
+            }
+        }
+    }
+
+    /// Reads a piece of the answer; nil: its end.
+    private func take(_ chunk: [UInt8]?) throws {
+        if let chunk {
+            attempt.handleAnswer()
+            try reading.take(chunk)
+        } else {
+            try reading.finish()
+        }
+        // There is no retry from here on, so free the body: it may be the whole conversation.
+        if !reading.deltas.isEmpty { body = [] }
+        charge(reading.bufferedBytes)
+    }
+
+    /// Charges the host for the request as it is.
+    /// - Parameter bytes: what is held beside it.
+    private func charge(_ bytes: Int = 0) {
+        let own = ModelExchangeBytes.answering + body.heapBytes
+        host.charge(own + bytes, insteadOf: &charged)
+    }
+
+    // MARK: Asking
+
+    @inline(never)
+    private func open() async throws -> any UpstreamResponse {
+        try await withinLimit { [self] in
+            try await api.upstream.post(
+                body, "application/json", to: API.path, accepting: "text/event-stream",
+                fields: fields, on: host, attempt)
+        }
+    }
+
+    /// The header fields of the request.
+    private var fields: [UpstreamService.Header] {
+        @inline(never) get { TurnFields.fields(of: request, for: api.service, isWhole: isWhole) }
+    }
+
+    /// Prepares another attempt, and waits until it is due.
+    /// - Throws: the error, where no other attempt may follow.
+    @inline(never)
+    private func prepareAttempt(after error: any Error) async throws {
+        guard let error = error as? AgentError else { throw error }
+        if !isWhole, attempt.hasForgotten(by: error), let whole = try await encodedWhole() {
+            isWhole = true
+            body = whole
+        } else {
+            guard
+                let delay = api.upstream.retries.delay(
+                    after: error, of: attempt, retries: &retries)
+            else { throw error.asLimit(retryAfter: attempt.retryAfter) }
+            try await host.sleep(for: delay)
+        }
+        attempt = RequestAttempt()
+        reading = AnswerReading(API.Answer(to: request, from: api.service))
+    }
+
+    /// The model's name at the service.
+    private var model: String { api.service.model ?? request.model }
+
+    /// Whether the body has audio or images. Audio must be decoded and images are megabytes: a
+    /// worker thread does that, so that no other session waits.
+    private var isLong: Bool { request.messages.neededAbilities != ModelAbilities() }
+
+    @inline(never)
+    private func encoded() async throws -> [UInt8] {
+        guard isLong else { return api.encoded(request, model: model) }
+        return try await host.compute { [self] in api.encoded(request, model: model) }
+    }
+
+    /// The body of the whole conversation.
+    @inline(never)
+    private func encodedWhole() async throws -> [UInt8]? {
+        guard isLong else { return api.encodedWhole(request, model: model) }
+        return try await host.compute { [self] in api.encodedWhole(request, model: model) }
+    }
+
+    // MARK: The first word
+
+    /// Waits for a step of the answer within the rest of the limit. Not inlined: the group's state
+    /// would become part of the caller's, and stay in memory until the end of the answer.
+    @inline(never)
+    private func withinLimit<Value: Sendable>(
+        _ step: @escaping @Sendable () async throws -> Value
+    ) async throws -> Value {
+        guard let limit = api.service.firstTokenTimeout else { return try await step() }
+        let left = limit - (await host.now() - start)
+        host.charge(ModelExchangeBytes.waiting)
+        defer { host.charge(-ModelExchangeBytes.waiting) }
+        return try await withThrowingTaskGroup(of: Value.self) { [self] group in
+            group.addTask { try await step() }
+            group.addTask { [self] in
+                try await host.sleep(for: max(.zero, left))
+                attempt.handleTooLate()
+                throw AgentError.upstream(
+                    status: 0,
+                    message: "The model server said nothing within \(limit.wholeMilliseconds) ms.")
+            }
+            defer { group.cancelAll() }
+            guard let first = try await group.next() else { throw CancellationError() }
+            return first
+        }
+    }
+}
