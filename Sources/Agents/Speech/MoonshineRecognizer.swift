@@ -32,6 +32,9 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     /// wait on worker threads.
     private let state = Mutex(State.notLoaded)
 
+    /// Whether an event loop has asked for the model ahead of its use.
+    private let isPrepared = Atomic(false)
+
     /// Creates a recogniser; nothing is loaded yet.
     /// - Parameter modelsDirectory: the folder with `moonshine-base-en/` and `sherpa-onnx/lib/`.
     public init(modelsDirectory: String) {
@@ -66,8 +69,10 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     /// - Throws: `AgentError.unavailable`; a later call tries again.
     public func prepare() throws(AgentError) { _ = try model() }
 
-    /// Loads the model on a worker thread.
+    /// Loads the model on a worker thread, for the first of all event loops that asks. A second
+    /// worker would only wait for it.
     public func prepare(on host: any AgentHost) async {
+        guard !isPrepared.exchange(true, ordering: .relaxed) else { return }
         try? await host.compute { try self.prepare() }
     }
 
