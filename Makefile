@@ -142,6 +142,12 @@ calls: build ## What telephone calls cost: CPU, memory, lag; ARGS="--calls 500 -
 outages: build ## What outages cost records and webhooks: a table; ARGS="--cases kill,away"
 	@exec scripts/outages.sh $(ARGS)
 
+bench-recogniser: build ## Users of the recogniser on a core, and the first turns; ARGS="--users 8,16"
+	@exec scripts/bench-parts.sh recogniser $(ARGS)
+
+bench-replies: build ## Encoding replies on a busy core, and the phrase cache; ARGS="--sessions 100"
+	@exec scripts/bench-parts.sh replies $(ARGS)
+
 bench-echo: setup ## Parley's echo against a raw TCP echo, Bun, picows, Node, FastAPI; ARGS=--quick
 	@scripts/setup-peers.sh
 	@$(release_build) --product parley
@@ -187,7 +193,7 @@ clean: ## Remove what was built; models and virtual environments stay
 distclean: clean ## Remove everything that set-up and build made
 	rm -rf models .venv-* .tls
 
-.PHONY: help run build cluster calls chaos outages brain setup models setup-tests test check test-swift unit sim test-clients \
+.PHONY: help run build cluster calls chaos outages bench-recogniser bench-replies brain setup models setup-tests test check test-swift unit sim test-clients \
 	conversations claims check-peers \
 	test-browser test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo \
 	bench-instructions bench-memory bench-voice million turn-table format lint clean distclean

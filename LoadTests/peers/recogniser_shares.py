@@ -12,35 +12,17 @@ import argparse
 import asyncio
 import json
 import pathlib
-import subprocess
 import tempfile
 import time
-import urllib.request
-import wave
 
+from bench_server import BenchServer, milliseconds, named_binaries, quantile
+from recorded_speech import speech
 from websockets.asyncio.client import connect
 
-ATTACKER, VICTIM, PORT = "sk-attacker-0123456789abcdef", "sk-victim-0123456789abcdef", 19_260
-RECORDINGS = pathlib.Path("/usr/share/pocketsphinx/test/data/librivox")
+ATTACKER, VICTIM = "sk-attacker-0123456789abcdef", "sk-victim-0123456789abcdef"
 COMPLETED = "conversation.item.input_audio_transcription.completed"
 FAILED = "conversation.item.input_audio_transcription.failed"
 WAITING, PAUSE, AFTER_REFUSAL = 8, 0.5, 0.25
-
-
-def speech(seconds):
-    """Speech as PCM at 24 kHz, made from Debian's pocketsphinx-testdata at 16 kHz."""
-    samples = []
-    while len(samples) < 16_000 * seconds:
-        for path in sorted(RECORDINGS.glob("*.wav")):
-            with wave.open(str(path)) as recording:
-                samples += memoryview(recording.readframes(recording.getnframes())).cast("h")
-    samples = samples[: 16_000 * seconds]
-    # Linear interpolation: two samples become three.
-    output = bytearray()
-    for first, second, third in zip(samples[0::2], samples[1::2], samples[2::2] + [0]):
-        for value in (first, (first + 2 * second) // 3, (2 * second + third) // 3):
-            output += value.to_bytes(2, "little", signed=True)
-    return bytes(output)
 
 
 class Speaker:
@@ -67,15 +49,15 @@ class Speaker:
         return event["type"]
 
 
-def open_session(key):
+def open_session(server, key):
     return connect(
-        f"ws://127.0.0.1:{PORT}/v1/realtime", proxy=None, max_size=None,
+        server.url, proxy=None, max_size=None,
         additional_headers={"Authorization": f"Bearer {key}"},
     )
 
 
-async def attack(audio):
-    async with open_session(ATTACKER) as link:
+async def attack(server, audio):
+    async with open_session(server, ATTACKER) as link:
         session = Speaker(link)
         await session.begin()
         for _ in range(WAITING):
@@ -86,15 +68,15 @@ async def attack(audio):
             await session.commit(audio)
 
 
-async def measure(attackers, turns, long, short):
+async def measure(server, attackers, turns, long, short):
     """Seconds of the victim's turns that were transcribed, and the number of those refused."""
-    async with open_session(VICTIM) as link:
+    async with open_session(server, VICTIM) as link:
         victim = Speaker(link)
         await victim.begin()
         # The model is loaded by the first turn.
         await victim.commit(short)
         await victim.outcome()
-        tasks = [asyncio.create_task(attack(long)) for _ in range(attackers)]
+        tasks = [asyncio.create_task(attack(server, long)) for _ in range(attackers)]
         # Every attacker has sent its eight utterances.
         await asyncio.sleep(5 if attackers else 0)
         delays, refused = [], 0
@@ -114,36 +96,12 @@ async def measure(attackers, turns, long, short):
     return delays, refused
 
 
-def await_listening():
-    for _ in range(200):
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{PORT}/healthz").read()
-            return
-        except OSError:
-            time.sleep(0.05)
-    raise RuntimeError("the server does not listen")
-
-
 def run(binary, attackers, turns, long, short):
     with tempfile.TemporaryDirectory() as folder:
         keys = pathlib.Path(folder) / "keys.txt"
         keys.write_text(f"{ATTACKER}\n{VICTIM}\n")
-        command = [binary, "serve", "--port", str(PORT), "--api-keys-file", str(keys)]
-        server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            await_listening()
-            return asyncio.run(measure(attackers, turns, long, short))
-        finally:
-            server.terminate()
-            server.wait()
-
-
-def quantile(delays, share):
-    """The smallest delay that the given share of all does not exceed, in milliseconds."""
-    if not delays:
-        return "–"
-    index = min(len(delays) - 1, max(0, round(share * len(delays) + 0.5) - 1))
-    return f"{1000 * sorted(delays)[index]:,.0f}"
+        with BenchServer(binary, "--api-keys-file", keys) as server:
+            return asyncio.run(measure(server, attackers, turns, long, short))
 
 
 def main():
@@ -153,7 +111,7 @@ def main():
     parser.add_argument("--turns", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
-    binaries = [text.split("=", 1) for text in options.binaries]
+    binaries = named_binaries(options.binaries)
     long, short = speech(10), speech(4)
     print("| attackers | server | transcripts / turns | p50, ms | p95, ms | max, ms |")
     print("|---|---|---|---|---|---|")
@@ -164,7 +122,8 @@ def main():
                 delays, refused = run(binary, attackers, options.turns, long, short)
                 found[name] = (found[name][0] + delays, found[name][1] + refused)
         for name, (delays, refused) in found.items():
-            figures = " | ".join(quantile(delays, share) for share in (0.5, 0.95, 1))
+            figures = " | ".join(
+                milliseconds(quantile(delays, share)) for share in (0.5, 0.95, 1))
             total = len(delays) + refused
             print(f"| {attackers} | {name} | {len(delays)} / {total} | {figures} |", flush=True)
 

@@ -81,7 +81,8 @@ public enum TurnHop: String, CaseIterable, Sendable {
 
 /// A session's commands to its agents. Work is named by the item or response that it is for.
 public enum AgentCommand: Sendable {
-    /// Audio has begun to come: whatever recognition must load, it should load now. No answer.
+    /// Audio will come, or has begun to: whatever recognition must load, it should load now. No
+    /// answer.
     case prepareRecognition
     /// Answer with `.transcript`, any number of `.transcriptPart` before it, or with
     /// `.transcriptionFailed`.
@@ -100,6 +101,9 @@ public enum AgentCommand: Sendable {
     case cancelResponse(responseID: String)
     /// Stop the clause that is being spoken; nothing of it may be answered afterwards.
     case cancelSpeech(responseID: String)
+    /// A hypothesis that no worker has begun with is not needed; it is answered with
+    /// `.hypothesisFailed` then, and as any other if one has.
+    case withdrawHypothesis(itemID: String)
     /// Stop transcribing an item, hypotheses included; nothing of it may be answered afterwards.
     case cancelTranscription(itemID: String)
     /// A command to a tool server.
@@ -112,6 +116,8 @@ public enum HypothesisUse: Sendable {
     case display
     /// To have the transcript before the turn is certain to have ended.
     case probableTranscript
+    /// To decide whether the speech interrupts a reply, which is held meanwhile.
+    case interruption
 }
 
 /// A result of an agent's work.

@@ -257,9 +257,11 @@ extension VoiceSession {
     private func hypothesize(_ speechInput: SpeechInput) {
         speculation.handleSpeech(endingAt: speechInput.turnDetector?.lastSpeechEnd, context)
         guard context.makesHypotheses else { return }
-        let showsWords = parameters.transcription != nil || playback?.needsWordsOfSpeech == true
+        let isShown = parameters.transcription != nil
+        let isDecisive = playback?.needsWordsOfSpeech == true
         speechInput.hypothesize(
-            showsWords: showsWords, hints: parameters.transcription, context)
+            wordsUse: isDecisive ? .interruption : isShown ? .display : nil,
+            hints: parameters.transcription, context)
     }
 
     func handleHypothesis(_ text: String, of itemID: String, at now: Instant) {

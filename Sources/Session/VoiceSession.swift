@@ -424,6 +424,7 @@ public final class VoiceSession: SessionCore {
         if before.turnDetection == nil, updated.turnDetection != nil { announceSpeechStarted() }
         if updated.turnDetection?.speculativeResponse != true { speculation.stop(context) }
         emit(.sessionUpdated(id: id, parameters))
+        if update.announcesAudio, context.hasRecognizer { command(.prepareRecognition) }
         if update.mcpTools != .absent, tools != nil || !parameters.mcpTools.isEmpty {
             madeTools().handleUpdate(at: now)
         }

@@ -186,7 +186,9 @@ final class FuzzedSession {
             handle(.speech(responseID: id, SpeechChunk(samples: samples, rate: .hz16000)))
             if isStopped(id) { return }
             handle(.speechFinished(responseID: id))
-        case .prepareRecognition, .cancelResponse, .cancelSpeech, .cancelTranscription: break
+        case .prepareRecognition, .withdrawHypothesis, .cancelResponse, .cancelSpeech,
+            .cancelTranscription:
+            break
         case .tools(let command): answer(command)
         }
     }

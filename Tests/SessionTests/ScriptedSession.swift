@@ -82,6 +82,8 @@ final class ScriptedSession {
     private(set) var faults: [SessionFault] = []
     /// How often recognition was told to load.
     private(set) var preparations = 0
+    /// Hypotheses that are not needed unless a worker has begun with them.
+    private(set) var withdrawals = 0
 
     /// What MCP servers answer.
     var toolServer = ScriptedToolServer()
@@ -303,6 +305,7 @@ final class ScriptedSession {
     private func perform(_ command: AgentCommand) {
         switch command {
         case .prepareRecognition: preparations += 1
+        case .withdrawHypothesis: withdrawals += 1
         case .transcribe(let itemID, let utterance):
             samplesTranscribed.append(utterance.sampleCount)
             let result = transcripts.isEmpty ? .success("") : transcripts.removeFirst()

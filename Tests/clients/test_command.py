@@ -1,6 +1,7 @@
 """The commands as a user sees them: they print addresses, report each mistake in one line, and are
 quick and small."""
 
+import asyncio
 import json
 import os
 import re
@@ -8,7 +9,9 @@ import subprocess
 import time
 
 import pytest
+import websockets
 from parley_server import BINARY, HANG_GUARD, ParleyServer
+from raw_session import RawSession
 
 SMALL = 20 << 20
 
@@ -39,6 +42,33 @@ def test_the_models_are_there_before_anybody_speaks_where_it_is_asked_for():
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert server.metric("parley_sessions_started_total") == "0"
+
+
+def test_the_models_come_with_the_first_client_that_will_be_heard():
+    async def converse(server, **audio_input):
+        """A session that names its audio, or has a typed turn, and sends no audio."""
+        async with websockets.connect(server.realtime_url) as connection:
+            session = RawSession(connection)
+            settings = {"type": "realtime", "output_modalities": ["text"],
+                        "audio": {"input": {"turn_detection": None, **audio_input}}}
+            await session.send("session.update", session=settings)
+            await session.until("session.updated")
+            content = [{"type": "input_text", "text": "hello"}]
+            item = {"type": "message", "role": "user", "content": content}
+            await session.send("conversation.item.create", item=item)
+            await session.send("response.create")
+            await session.until("response.done")
+
+    with ParleyServer() as server:
+        asyncio.run(converse(server))
+        # The recogniser has more than seven times that.
+        assert server.resident_bytes() < 30 << 20
+        asyncio.run(converse(server, format={"type": "audio/pcm", "rate": 24000}))
+        deadline = time.monotonic() + HANG_GUARD
+        while server.resident_bytes() < 150 << 20:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert server.metric("parley_audio_received_seconds_total") == "0.0"
 
 
 def test_a_busy_port_is_one_clear_line(parley):

@@ -35,6 +35,9 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     /// in it, which is little beside a model.
     private let loaded = Atomic<Int>(0)
 
+    /// Whether an event loop has asked for the model ahead of its use.
+    private let isPrepared = Atomic(false)
+
     /// Creates a recogniser; nothing is loaded yet.
     /// - Parameter modelsDirectory: the folder with `moonshine-base-en/` and `sherpa-onnx/lib/`.
     public init(modelsDirectory: String) {
@@ -72,8 +75,10 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     /// - Throws: `AgentError.unavailable`; a later call tries again.
     public func prepare() throws(AgentError) { _ = try model() }
 
-    /// Loads the model on a worker thread.
+    /// Loads the model on a worker thread, for the first of all event loops that asks. A second
+    /// worker would only wait for it.
     public func prepare(on host: any AgentHost) async {
+        guard !isPrepared.exchange(true, ordering: .relaxed) else { return }
         try? await host.compute { try self.prepare() }
     }
 

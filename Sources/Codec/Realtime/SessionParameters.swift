@@ -405,6 +405,14 @@ public struct SessionUpdate: Equatable, Sendable {
     /// Creates an update that changes nothing.
     public init() {}
 
+    /// Whether the client says how it will be heard, as a client does that is about to send audio.
+    public var announcesAudio: Bool {
+        if case .value = inputFormat { return true }
+        if case .value = transcription { return true }
+        if case .value = turnDetection { return true }
+        return false
+    }
+
     /// Path below `session` of a field in this update that only sessions of kind `realtime` have;
     /// nil if there is none.
     public var realtimeField: StaticString? {

@@ -111,6 +111,10 @@ final class AgentLink {
         case .cancelSpeech(let responseID):
             work.waiting.removeAll { $0.responseID == responseID }
             stop(&work) { $0 == .speech(responseID: responseID) }
+        case .withdrawHypothesis(let itemID):
+            for running in work.running where running.purpose == .hypothesis(itemID: itemID) {
+                running.host.withdraw()
+            }
         case .cancelTranscription(let itemID):
             stop(&work) {
                 $0 == .transcription(itemID: itemID) || $0 == .hypothesis(itemID: itemID)
@@ -202,7 +206,7 @@ final class AgentLink {
         let urgency: JobUrgency =
             switch use {
             case .display: .spare
-            case .probableTranscript: .expected
+            case .probableTranscript, .interruption: .expected
             }
         let host = host.serving(token, of: work.caller, urgency)
         start(

@@ -42,6 +42,8 @@ final class ShardAgentHost: AgentHost {
     private let owner: JobOwner?
     /// Bytes that its task has charged.
     private let charged = Atomic<Int>(0)
+    /// Whether its jobs are not needed unless they have begun.
+    private let isWithdrawn = Atomic<Bool>(false)
 
     /// - Parameters:
     ///   - urgency: of all jobs of this host.
@@ -69,6 +71,10 @@ final class ShardAgentHost: AgentHost {
             gate: gate, pool: pool, upstream: upstream, redis: redis, urgency: urgency,
             owner: JobOwner(caller: caller, shard: ObjectIdentifier(gate), token: token))
     }
+
+    /// Its jobs that have not begun end with `CancellationError` when their turn comes; those that
+    /// have begun go on.
+    func withdraw() { isWithdrawn.store(true, ordering: .relaxed) }
 
     /// Bytes that its task has beside its command.
     var chargedBytes: Int { max(0, charged.load(ordering: .relaxed)) }
@@ -102,7 +108,7 @@ final class ShardAgentHost: AgentHost {
             try await withCheckedThrowingContinuation { continuation in
                 let job = ComputeJob {
                     // A turn that was interrupted meanwhile must not occupy a worker.
-                    guard !interest.isLost else {
+                    guard !interest.isLost, !self.isWithdrawn.load(ordering: .relaxed) else {
                         continuation.resume(throwing: CancellationError())
                         return
                     }

@@ -397,8 +397,9 @@ public struct ServerConfiguration: Sendable {
     /// 64 for each core: some 25 s of work for a thread, with utterances of 10 s. So all callers of a
     /// machine may stop speaking at once, and their turns wait instead of failing.
     public var maxQueuedJobs = 64 * ServerConfiguration.coreCount
-    /// False: a server that hears nobody keeps below 20 MB. `make run` sets it, so that the first reply is
-    /// as quick as the tenth.
+    /// False, also where the page is served: a server that hears no client stays below 20 MB, and the page
+    /// names its audio when it opens, which loads the model before the first sentence is over. `make run`
+    /// sets it, so that there is nothing to wait for at all.
     public var warmsModels = false
     /// Nil: the system's authorities. New connections read the file again.
     public var serviceCA: String?
@@ -417,8 +418,8 @@ public struct ServerConfiguration: Sendable {
             "warm-models", \.warmsModels,
             """
             Whether the embedded speech models are loaded as soon as the server listens: some \
-            220 MB. By default they are loaded when a client begins to send audio, and the first \
-            words after the start wait a second or more for them.
+            220 MB. By default they are loaded when the first client names its audio in \
+            `session.update` or sends some, which takes a second or more.
             """),
     ]
 

@@ -448,6 +448,15 @@ extension MetricFamily {
             .counter, "parley_worker_evicted_jobs_total",
             "Jobs that lost their place in a full queue to a caller with a smaller share."
         ) { $0.workers.evicted },
+        MetricFamily(
+            .counter, "parley_hypotheses_shed_total",
+            "Recognitions of speech in progress that busy workers refused, by what they are for.",
+            .figures {
+                [
+                    ("use=\"turn\"", $0.workers.shedExpected),
+                    ("use=\"words\"", $0.workers.shedSpare),
+                ]
+            }),
     ]
 
     private static let store: [MetricFamily] = [

@@ -1,28 +1,13 @@
 // The threads that run embedded models, so that a busy model never delays a shard. One pool per
 // server, with a bounded queue: a full queue is an error (`AgentError.overloaded`), not a delay.
-// FairJobQueue decides which job is next, and which makes room in a full queue. ShardAgentHost
-// returns a job's results to its shard.
+// JobSchedule decides which jobs are taken, and which is next. ShardAgentHost returns a job's results
+// to its shard.
 //
 // Invariant: a job that was taken runs or is evicted, exactly once, also when the pool is shutting
 // down.
 
 import CLinux
 import Session
-
-/// The counts of a worker pool.
-package struct WorkerCounts: Equatable, Sendable {
-    /// Jobs that wait for a thread.
-    package var queued = 0
-    /// Jobs that a thread runs.
-    package var running = 0
-    /// Awaited jobs refused because the queue was full, since the start.
-    package var refused = 0
-    /// Jobs that lost their place in a full queue to a job of another owner, since the start.
-    package var evicted = 0
-
-    /// All zero.
-    package init() {}
-}
 
 /// A fixed number of threads and a bounded queue. All methods may be called from any thread.
 package final class WorkerPool: Sendable {
@@ -38,7 +23,7 @@ package final class WorkerPool: Sendable {
     ///     thread are useful, and hundreds only make all of them late.
     package init(threads: Int, maxQueued: Int) {
         precondition(threads > 0 && maxQueued >= 0)
-        queue = WorkerQueue(maxQueued: maxQueued)
+        queue = WorkerQueue(JobSchedule(threads: threads, maxQueued: maxQueued))
         queue.start(threads: threads)
     }
 
@@ -47,8 +32,8 @@ package final class WorkerPool: Sendable {
     /// Runs a job on the next free thread, the jobs of a session in the order of submission. An
     /// awaited job that finds the queue full takes the place of a job whose owner has a larger
     /// share of the queue.
-    /// - Returns: false: the job is not run. The queue is full and no share is larger, no thread is
-    ///   free for a job that is not awaited, or the pool is shut down.
+    /// - Returns: false: the job is not run. The queue is full and no share is larger, a job that is
+    ///   not awaited is shed (JobSchedule), or the pool is shut down.
     package func submit(
         _ urgency: JobUrgency, for owner: JobOwner?, _ job: ComputeJob
     ) -> Bool { queue.submit(urgency, owner, job) }
@@ -67,26 +52,14 @@ private final class WorkerQueue: @unchecked Sendable {
 
     /// Guards everything below; signalled for each new job and when stopping.
     private let lock = ConditionLock()
-    private let maxQueued: Int
-    private var waiting = FairJobQueue<ComputeJob>()
-    /// Its `queued` stays 0; `counts` fills it in.
-    private var tally = WorkerCounts()
-    private var isStopping = false
+    private var schedule: JobSchedule<ComputeJob>
     private var threads: [pthread_t] = []
-    private var threadCount = 0
 
-    init(maxQueued: Int) { self.maxQueued = maxQueued }
+    init(_ schedule: JobSchedule<ComputeJob>) { self.schedule = schedule }
 
-    var counts: WorkerCounts {
-        lock.withLock {
-            var counts = tally
-            counts.queued = waiting.count
-            return counts
-        }
-    }
+    var counts: WorkerCounts { lock.withLock { schedule.counts } }
 
     func start(threads count: Int) {
-        threadCount = count
         threads = (0..<count).map { _ in
             guard let thread = startThread({ [self] in runJobs() }) else {
                 preconditionFailure("a worker thread cannot be started")
@@ -96,41 +69,20 @@ private final class WorkerQueue: @unchecked Sendable {
     }
 
     func submit(_ urgency: JobUrgency, _ owner: JobOwner?, _ job: ComputeJob) -> Bool {
-        let (isTaken, evicted) = lock.withLock { take(job, urgency, owner) }
+        let now = MonotonicClock.now
+        let (isTaken, evicted) = lock.withLock {
+            let outcome = schedule.submit(job, urgency, of: owner, at: now)
+            if outcome.isTaken { lock.signal() }
+            return outcome
+        }
         // Without the lock: the job may submit another one.
         evicted?.evicted()
         return isTaken
     }
 
-    /// Puts a job into the queue if there is room, or if another job makes room.
-    /// - Returns: whether it is in the queue, and the job that was evicted.
-    private func take(
-        _ job: ComputeJob, _ urgency: JobUrgency, _ owner: JobOwner?
-    ) -> (isTaken: Bool, evicted: ComputeJob?) {
-        // For a job that waits, a thread may already be on its way.
-        let busy = waiting.count + tally.running
-        let room =
-            switch urgency {
-            case .awaited: maxQueued + threadCount
-            case .expected: threadCount
-            case .spare: max(1, threadCount - 1)
-            }
-        let isFull = busy >= room
-        let mayEvict = isFull && urgency == .awaited && !isStopping
-        let evicted = mayEvict ? waiting.evict(for: owner) : nil
-        guard !isStopping, !isFull || evicted != nil else {
-            if urgency == .awaited { tally.refused += 1 }
-            return (false, nil)
-        }
-        if evicted != nil { tally.evicted += 1 }
-        waiting.append(job, of: owner)
-        lock.signal()
-        return (true, evicted)
-    }
-
     func stop(waitForThreads: Bool) {
         let ending = lock.withLock { () -> [pthread_t] in
-            isStopping = true
+            schedule.stop()
             lock.broadcast()
             defer { threads = [] }
             return threads
@@ -154,17 +106,20 @@ private final class WorkerQueue: @unchecked Sendable {
         // The name is set last: a thread with the name has its niceness, too.
         pthread_setname_np(pthread_self(), "worker")
         while let job = nextJob() {
+            let begin = MonotonicClock.now
             job.run()
-            lock.withLock { tally.running -= 1 }
+            let end = MonotonicClock.now
+            lock.withLock { schedule.end(after: end - begin, at: end) }
         }
     }
 
     private func nextJob() -> ComputeJob? {
         lock.withLock {
-            while waiting.count == 0, !isStopping { lock.wait() }
-            guard let job = waiting.popFirst() else { return nil }
-            tally.running += 1
-            return job
+            while true {
+                if let job = schedule.start() { return job }
+                guard !schedule.isStopping else { return nil }
+                lock.wait()
+            }
         }
     }
 }

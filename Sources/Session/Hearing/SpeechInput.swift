@@ -311,15 +311,18 @@ final class SpeechInput {
 
     /// Asks for the words so far, where that is due.
     /// - Parameters:
-    ///   - showsWords: whether words are wanted while they are spoken.
+    ///   - wordsUse: what words are wanted for while they are spoken; nil: they are not.
     ///   - hints: what the client says about them.
     func hypothesize(
-        showsWords: Bool, hints: TranscriptionParameters?, _ context: SessionContext
+        wordsUse: HypothesisUse?, hints: TranscriptionParameters?, _ context: SessionContext
     ) {
-        guard let speechItemID, let partial, let turnDetector, turnDetector.isSpeaking,
-            analysed <= buffer.end,
+        guard let speechItemID, let turnDetector, turnDetector.isSpeaking else { return }
+        partial?.withdrawIfOutrun(
+            bySpeechTo: turnDetector.lastSpeechEnd, of: speechItemID, context)
+        guard let partial, analysed <= buffer.end,
             let next = partial.nextSnapshot(
-                end: analysed, speechEnd: turnDetector.lastSpeechEnd, showsWords: showsWords)
+                end: analysed, speechEnd: turnDetector.lastSpeechEnd,
+                showsWords: wordsUse != nil)
         else { return }
         partial.cancelHypothesis(of: speechItemID, context)
         self.partial?.handleAsked(next)
@@ -328,7 +331,7 @@ final class SpeechInput {
             .command(
                 .hypothesize(
                     itemID: speechItemID, Utterance(audio: audio, hints: hints),
-                    next.isPause ? .probableTranscript : .display)))
+                    next.isPause ? .probableTranscript : wordsUse ?? .display)))
     }
 
     /// A hypothesis has come.

@@ -47,7 +47,8 @@ public protocol SpeechRecognizer: Sendable {
     /// Whether it may be asked repeatedly while the user speaks: for words to show, and for the
     /// whole utterance before it is certain to be over. Up to five times the audio is then
     /// recognised, so a recogniser that is paid for by the minute should return false, the default.
-    /// Such requests fail with `AgentError.overloaded` while other work needs the workers.
+    /// Such requests fail with `AgentError.overloaded` while other work needs the workers: those for
+    /// words to show first.
     var makesHypotheses: Bool { get }
 
     /// Bytes that recognition adds to the process apart from any session, at most: a model and
@@ -72,8 +73,8 @@ public protocol SpeechRecognizer: Sendable {
         partial: @Sendable (String) async throws -> Void
     ) async throws -> String
 
-    /// A client has begun to send audio: load the model, so that the first words do not wait for
-    /// it. Called at least once. An error is not reported here, but by `transcribe`, which meets it
+    /// A client has said how it will be heard, or begun to send audio: load the model, so that the
+    /// first words do not wait for it. Called at least once, also by several event loops. An error is not reported here, but by `transcribe`, which meets it
     /// again. The default does nothing.
     func prepare(on host: any AgentHost) async
 }

@@ -126,7 +126,7 @@ final class OutputAudioEncoder {
 
     /// A phrase that has left goes to the cache, and the coder is reset: packets of a cached phrase
     /// must decode correctly after any others.
-    private func endPhrases(of queue: inout ItemSpeechQueue, _ context: SessionContext) {
+    func endPhrases(of queue: inout ItemSpeechQueue, _ context: SessionContext) {
         while queue.takePhraseEnd({ context.phrases.insert($0, [SpeechChunk(packets: $1)]) }) {
             if opus != nil { opus!.reset() }
             if resampler != nil { resampler!.reset() }

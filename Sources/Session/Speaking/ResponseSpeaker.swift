@@ -160,6 +160,8 @@ struct ResponseSpeaker {
         let phrase = phrase.take()
         if format == .opus {
             items[index].endPhrase(key: phrase?.key)
+            // All of a short phrase may have left already.
+            encoder?.endPhrases(of: &items[index].queue, context)
         } else {
             phrase?.finish(in: &context.phrases)
         }

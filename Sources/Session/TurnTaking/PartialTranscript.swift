@@ -60,6 +60,8 @@ struct PartialTranscript {
     private let start: Int
     private var samplesRecognised = 0
     private var lastSnapshot: Snapshot?
+    /// Whether the hypothesis in flight is not needed if no worker has begun with it.
+    private var isWithdrawn = false
 
     /// - Parameter start: where the speech begins on the timeline, padding included.
     init(start: Int) {
@@ -96,6 +98,7 @@ struct PartialTranscript {
         samplesRecognised += snapshot.end - start
         lastSnapshot = snapshot
         inFlight = snapshot
+        isWithdrawn = false
     }
 
     /// The words of what was in flight have come.
@@ -106,7 +109,20 @@ struct PartialTranscript {
 
     /// The hypothesis in flight has failed. It does not count as recognised audio.
     mutating func handleFailure() {
-        inFlight = nil
+        guard let failed = inFlight.take() else { return }
+        samplesRecognised -= failed.end - start
+    }
+
+    /// Withdraws the hypothesis in flight where more has been said since its pause: its words are not
+    /// the turn's. They come nevertheless where a worker has begun with them, to be shown.
+    mutating func withdrawIfOutrun(
+        bySpeechTo speechEnd: Int, of itemID: String, _ context: SessionContext
+    ) {
+        guard let inFlight, inFlight.isPause, inFlight.speechEnd != speechEnd, !isWithdrawn else {
+            return
+        }
+        isWithdrawn = true
+        context.outputs.append(.command(.withdrawHypothesis(itemID: itemID)))
     }
 
     /// The hypothesis in flight is not needed any more.

@@ -3,6 +3,7 @@
 
 import Agents
 import Session
+import Synchronization
 import Testing
 
 @Suite struct MoonshineRecognizerTests {
@@ -75,5 +76,29 @@ import Testing
                     on: ScriptedAgentHost())
             }
         }
+    }
+
+    /// All event loops ask for the model when the first session that will be heard opens on each.
+    @Test func onlyOneWorkerLoadsTheModelAheadOfItsUse() async {
+        let recognizer = MoonshineRecognizer(modelsDirectory: "/nonexistent")
+        let host = WorkCountingHost()
+        for _ in 0..<3 { await recognizer.prepare(on: host) }
+        #expect(host.jobs == 1)
+    }
+}
+
+/// Counts the jobs for the worker pool.
+private final class WorkCountingHost: HostWithoutServices {
+    private let count = Atomic(0)
+
+    var jobs: Int { count.load(ordering: .relaxed) }
+
+    func sleep(for duration: Duration) async throws {}
+
+    func compute<Result: Sendable>(
+        _ work: @escaping @Sendable () throws -> Result
+    ) async throws -> Result {
+        count.add(1, ordering: .relaxed)
+        return try work()
     }
 }

@@ -402,7 +402,7 @@ private struct ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesize
 
     @Test func makesHypothesesOnlyWhereWorkersAreFree() {
         let words = Utterance(samples: [1, 2, 3])
-        for use in [HypothesisUse.display, .probableTranscript] {
+        for use in [HypothesisUse.display, .probableTranscript, .interruption] {
             let idle = Bench()
             idle.perform(.hypothesize(itemID: "i1", words, use))
             #expect(idle.step() == ["i1 hypothesis 3 samples"])
@@ -413,6 +413,17 @@ private struct ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesize
             #expect(busy.step() == ["i1 no hypothesis", "i2 transcript 3 samples"])
             #expect(busy.work.running.isEmpty && busy.link.runningTasks == 0)
         }
+    }
+
+    @Test func aWithdrawnHypothesisFailsUnlessItHasBegun() {
+        let bench = Bench()
+        bench.perform(.hypothesize(itemID: "i1", Utterance(samples: [1]), .probableTranscript))
+        bench.perform(.withdrawHypothesis(itemID: "i1"))
+        bench.perform(.transcribe(itemID: "i2", Utterance(samples: [1, 2])))
+        #expect(bench.step() == ["i1 no hypothesis", "i2 transcript 2 samples"])
+        #expect(bench.work.running.isEmpty && bench.link.runningTasks == 0)
+        bench.perform(.withdrawHypothesis(itemID: "i1"))
+        #expect(bench.step().isEmpty, "there is none any more")
     }
 
     @Test func stopsHypothesesWithTheTranscription() {

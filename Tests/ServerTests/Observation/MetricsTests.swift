@@ -19,6 +19,7 @@ import Testing
             var counts = WorkerCounts()
             (counts.queued, counts.running) = (4, 2)
             (counts.refused, counts.evicted) = (9, 3)
+            (counts.shedExpected, counts.shedSpare) = (5, 7)
             return counts
         }
         for (index, shard) in metrics.shards.enumerated() {
@@ -37,6 +38,8 @@ import Testing
         #expect(lines.contains("parley_worker_running_jobs 2"))
         #expect(lines.contains("parley_worker_refused_jobs_total 9"))
         #expect(lines.contains("parley_worker_evicted_jobs_total 3"))
+        #expect(lines.contains("parley_hypotheses_shed_total{use=\"turn\"} 5"))
+        #expect(lines.contains("parley_hypotheses_shed_total{use=\"words\"} 7"))
     }
 
     @Test(arguments: [

@@ -118,8 +118,8 @@ private final class JobLedger: Sendable {
         #expect(pool.counts.queued == 0)
     }
 
-    /// Of three threads, jobs that are not awaited may use all but one, and jobs that will be
-    /// awaited all. None of them waits in the queue.
+    /// Of three threads, jobs that are not awaited may use all but one. Of those that will be
+    /// awaited, two wait for each thread.
     @Test func keepsRoomForJobsThatAreAwaited() {
         let pool = WorkerPool(threads: 3, maxQueued: 10)
         let gate = Gate()
@@ -127,12 +127,12 @@ private final class JobLedger: Sendable {
         #expect(submit(.spare))
         #expect(submit(.spare))
         #expect(!submit(.spare))
-        #expect(submit(.expected))
-        #expect(!submit(.expected))
+        for _ in 0..<6 { #expect(submit(.expected)) }
         #expect(submit(.awaited))
         #expect(!submit(.spare) && !submit(.expected))
         // The threads may not have come for their jobs yet.
-        #expect(pool.counts.queued + pool.counts.running == 4)
+        #expect(pool.counts.queued + pool.counts.running == 9)
+        #expect(pool.counts.shedSpare == 2 && pool.counts.shedExpected == 1)
         #expect(pool.counts.refused == 0, "the refused jobs are not awaited")
         gate.open()
         pool.shutdown()

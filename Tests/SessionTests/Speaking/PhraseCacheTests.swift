@@ -85,6 +85,19 @@ import Testing
         #expect(script.violations.isEmpty)
     }
 
+    /// The last packet of a short phrase leaves before the synthesiser says that this was all.
+    @Test(arguments: AudioFormat.allCases)
+    func aPhraseOfWholeFramesIsKeptThoughItsEndComesLast(format: AudioFormat) {
+        let script = Self.script(Array(repeating: "Yes.", count: 4)) { $0.outputFormat = format }
+        #expect(script.spoken == ["Yes.", "Yes."])
+        let replies = Self.audio(script)
+        #expect(replies.count == 4)
+        for reply in replies {
+            #expect(reply.flatMap(\.payload) == replies[0].flatMap(\.payload))
+        }
+        #expect(script.violations.isEmpty)
+    }
+
     /// What a shard does with a clause, sound included, where the cache is all that is asked.
     private static func say(_ text: String, _ cache: inout PhraseCache) -> Bool {
         if cache.find(key(text)) != nil { return true }

@@ -155,6 +155,7 @@ import Testing
         try talk.speak(milliseconds: 1_700, at: 2_000)
         talk.script.run(until: 20_000)
         #expect(talk.statuses == ["cancelled", "completed"])
+        #expect(talk.script.hypotheses.first?.use == .interruption, "a busy server sheds it last")
         let done = try #require(talk.time(of: "response.done"))
         let stopped = try #require(talk.time(of: "speech_stopped"))
         #expect(done < stopped)

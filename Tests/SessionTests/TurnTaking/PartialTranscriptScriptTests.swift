@@ -64,6 +64,23 @@ private let completed = "conversation.item.input_audio_transcription.completed"
         #expect(script.lines(completed).first?.hasPrefix("+02860ms") == true)
     }
 
+    /// The user goes on after a pause whose words no worker has recognised yet.
+    @Test func theWordsOfAPauseAreWithdrawnWhereTheUserGoesOn() throws {
+        let sentence = SpeechRecording.goForward
+        let packets = try sentence.packets(silenceMilliseconds: 300)
+        let script = try script(speaking: packets + packets) {
+            $0.turnDetection?.mode = .serverVAD(threshold: 0.5, silenceMilliseconds: 2_000)
+        }
+        script.hypothesisDelay = .seconds(60)
+        script.run(until: 2_800)
+        let asked = script.session.speechInput?.partial?.inFlight
+        #expect(asked?.isPause == true && script.withdrawals == 0)
+        script.run(until: 20 * packets.count + 1_500)
+        #expect(script.withdrawals == 1, "once, however much follows")
+        #expect(script.session.speechInput?.partial?.inFlight == asked, "it may still come")
+        #expect(script.lines("input_audio_buffer.speech_stopped").isEmpty, "it is one turn")
+    }
+
     @Test func aHypothesisThatFailsAfterTheTurnsEndIsMadeUpFor() throws {
         let script = try script()
         script.hypothesisDelay = .seconds(1)

@@ -115,6 +115,23 @@ private struct Walk {
             zip(ends.dropFirst(), ends).allSatisfy { $0 - $1 == PartialTranscript.retryInterval })
     }
 
+    /// A refused hypothesis costs nothing: it is asked for again at the shortest interval, and takes
+    /// nothing from the share of those to come.
+    @Test func whatWasRefusedIsNoWork() {
+        var walk = Walk()
+        walk.isRefused = true
+        walk.go(milliseconds: 6_400, isSpeech: true)
+        let intervals = zip(walk.asked.dropFirst(), walk.asked).map { $0.end - $1.end }
+        #expect(walk.asked.count == 12)
+        #expect(intervals.allSatisfy { $0 == 8_192 })
+        walk.isRefused = false
+        let refused = walk.asked.count
+        walk.go(milliseconds: 1_600, isSpeech: true)
+        #expect(walk.asked.count > refused + 1)
+        walk.go(milliseconds: 320, isSpeech: false)
+        #expect(walk.asked.last?.isPause == true)
+    }
+
     @Test func aPauseBeginsWithItsLastSample() {
         let partial = PartialTranscript(start: 0)
         let end = 16_000 + PartialTranscript.pauseSilence

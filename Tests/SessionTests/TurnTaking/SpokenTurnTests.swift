@@ -39,6 +39,28 @@ private func errorCodes(_ script: ScriptedSession) -> [String] {
         #expect(script.session.isIdle)
     }
 
+    /// The model is loaded once the client has named its audio, before any of it comes. A client
+    /// that only writes text does not load it.
+    @Test func aClientThatWillBeHeardHasTheRecogniserLoaded() {
+        let text = ScriptedSession(voiceActivity: .installed)
+        var update = SessionUpdate()
+        update.instructions = .value("Be short.")
+        update.turnDetection = .null
+        text.send(.sessionUpdate(update), at: 0)
+        text.run(until: 100)
+        #expect(text.preparations == 0)
+        update.turnDetection = .value(TurnDetectionParameters())
+        text.send(.sessionUpdate(update), at: 200)
+        text.run(until: 300)
+        #expect(text.preparations == 1)
+        let voice = ScriptedSession()
+        var format = SessionUpdate()
+        format.inputFormat = .value(.pcm)
+        voice.send(.sessionUpdate(format), at: 0)
+        voice.run(until: 100)
+        #expect(voice.preparations == 1 && voice.violations == [])
+    }
+
     @Test func speechOverAReplyCancelsIt() throws {
         let script = script()
         script.transcripts = [.success("go forward"), .success("stop")]

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# What the embedded parts carry on a core: LoadTests/peers. The first argument is `recogniser` or
+# `replies`; the others go to the first program of the measurement.
+# shellcheck source=scripts/common.sh
+source "$(dirname "$0")/common.sh"
+
+"$root/scripts/setup-apt.sh" test
+environment "$root/.venv-clients" "$root/Tests/clients/requirements.txt" \
+    "the client library and pytest"
+cd "$root" || exit
+measurement=$1
+shift
+python() { .venv-clients/bin/python "LoadTests/peers/$1.py" "${@:2}"; }
+case $measurement in
+    recogniser) python recogniser_turns "$@" && echo && python first_turns ;;
+    replies) python reply_encoding "$@" && echo && python phrase_cache ;;
+esac
