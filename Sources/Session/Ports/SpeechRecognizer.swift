@@ -74,8 +74,8 @@ public protocol SpeechRecognizer: Sendable {
     ) async throws -> String
 
     /// A client has said how it will be heard, or begun to send audio: load the model, so that the
-    /// first words do not wait for it. Called at least once, also by several event loops. An error is not reported here, but by `transcribe`, which meets it
-    /// again. The default does nothing.
+    /// first words do not wait for it. Called at least once, also by several event loops. An error
+    /// is not reported here, but by `transcribe`, which meets it again. The default does nothing.
     func prepare(on host: any AgentHost) async
 }
 
