@@ -79,10 +79,11 @@ def test_turns_fail_by_name_without_descriptors_and_work_with_them(
             websockets.asyncio.client.connect(url) as second,
         ):
             turns, others = Turns(first), Turns(second)
+            peers = await asyncio.to_thread(fill, server)
+            # Only now: naming its audio loads the recogniser, which opens files and closes them again.
             detection = {"turn_detection": None, "transcription": {"model": "any"}}
             await turns.send("session.update", session={
                 "type": "realtime", "output_modalities": ["text"], "audio": {"input": detection}})
-            peers = await asyncio.to_thread(fill, server)
             begun = cpu_seconds(server.process.pid)
             for _ in range(3):
                 assert await turns.typed("hello") == "upstream_error"
