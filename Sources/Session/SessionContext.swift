@@ -45,6 +45,9 @@ public final class SessionContext {
     /// The voice activity model, or nil when it is not installed: sessions then refuse
     /// server-side turn detection.
     public let voiceActivityModel: VoiceActivityModel?
+    /// Windows of audio that wait to be computed together; nil without the model. Closed unless the shard
+    /// opens it.
+    public let activityBatch: VoiceActivityBatch?
     /// Whether the server can transcribe. Without it, transcriptions fail.
     public let hasRecognizer: Bool
     /// Whether speech may be recognised before it is complete (`SpeechRecognizer.makesHypotheses`).
@@ -101,6 +104,7 @@ public final class SessionContext {
         self.judgesProsody = judgesProsody
         self.limits = limits
         self.voiceActivityModel = voiceActivityModel
+        activityBatch = voiceActivityModel.map { VoiceActivityBatch(model: $0) }
         self.hasRecognizer = hasRecognizer
         self.makesHypotheses = hasRecognizer && makesHypotheses
         self.abilities = abilities

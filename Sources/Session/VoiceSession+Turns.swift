@@ -57,9 +57,22 @@ extension VoiceSession {
         _ samples: UnsafeBufferPointer<Int16>, _ speechInput: SpeechInput, at now: Instant
     ) -> Bool {
         context.counters.samplesIn += samples.count
+        let isAwaited = speechInput.awaitsActivity
         let appended = speechInput.append(samples)
+        analyse(speechInput, mayWait: !isAwaited && appended == samples.count, at: now)
+        guard appended < samples.count else { return true }
+        guard speechInput.speechItemID != nil else { return false }
+        // Speech that is longer than the buffer is committed in pieces; nothing of it is lost.
+        handleSpeechStopped(at: speechInput.buffer.end, speechInput, at: now)
+        let rest = UnsafeBufferPointer(rebasing: samples[appended...])
+        return speechInput.append(rest) == rest.count
+    }
+
+    /// Acts on the voice activity of all whole windows.
+    /// - Parameter mayWait: whether the rest of it may wait for the shard's batch.
+    private func analyse(_ speechInput: SpeechInput, mayWait: Bool, at now: Instant) {
         while let analysis = speechInput.analyseNextWindow(
-            context.voiceActivityModel, echo: playback?.echo, at: now)
+            context, mayWait: mayWait, echo: playback?.echo, at: now)
         {
             switch analysis {
             case .changed(.started(let position)):
@@ -69,18 +82,20 @@ extension VoiceSession {
             case .unchanged:
                 weighInterruption(speechInput, at: now)
                 hypothesize(speechInput)
+            case .awaited: return
             }
         }
         if let turnDetection = parameters.turnDetection {
             speechInput.discardSilence(
                 paddingMilliseconds: turnDetection.prefixPaddingMilliseconds)
         }
-        guard appended < samples.count else { return true }
-        guard speechInput.speechItemID != nil else { return false }
-        // Speech that is longer than the buffer is committed in pieces; nothing of it is lost.
-        handleSpeechStopped(at: speechInput.buffer.end, speechInput, at: now)
-        let rest = UnsafeBufferPointer(rebasing: samples[appended...])
-        return speechInput.append(rest) == rest.count
+    }
+
+    /// Acts on a window that waits in the shard's batch, and on those behind it.
+    func settleActivity(at now: Instant) {
+        guard let speechInput, speechInput.awaitsActivity else { return }
+        analyse(speechInput, mayWait: false, at: now)
+        finish(at: now)
     }
 
     /// More of the speech over a reply, or of its words, is known.

@@ -9,7 +9,7 @@ extension VoiceSession {
     /// was heard. The words are answered at once, or with the words that are still being
     /// recognised.
     public func handleTypedTurn(_ text: String, at now: Instant) {
-        begin()
+        begin(at: now)
         noteKindSettled()
         if activeResponse != nil || playback?.timeline?.isPlaying(at: now) == true {
             playback?.stop(.cancelled(reason: "turn_detected"), at: now)
@@ -28,7 +28,7 @@ extension VoiceSession {
     /// The user has spoken over a reply in text that the client speaks: it ends at what was heard.
     /// - Parameter words: the last words that were heard, as the client spells them; empty: none.
     public func handleInterruption(heard words: String, at now: Instant) {
-        begin()
+        begin(at: now)
         if activeResponse != nil {
             context.counters.interruptions += 1
             playback?.stop(.cancelled(reason: "turn_detected"), at: now)

@@ -16,11 +16,12 @@ import Codec
 /// Call order: `noteUnsent` where reply audio waits, one `handle…` (or `start`), then
 /// `nextOutput()` until it returns nil, then read `nextDeadline(after:)`; when that instant comes,
 /// `handleDeadline(at:)`. `noteLost` may be called at any time.
-/// - Getters: `id`, `parameters`, `hasUnheardAudio`, `isIdle`, `activity`, `hasTurnInFlight`,
+/// - Getters: `id`, `parameters`, `hasUnheardAudio`, `awaitsActivity`, `isIdle`, `activity`, `hasTurnInFlight`,
 ///   `playedOut`, `hasEnoughSpeech(of:)`, `nextDeadline(after:)`, `ledger` (VoiceSession+Ledger),
 ///   `canBeHandedOver`, `saved(items:at:)`.
 /// - Inputs: `start(at:)`, `handle(_:eventID:audio:at:)`, `handle(_: ClientEventError, at:)`,
-///   `handleAudioPacket(_:at:)`, `handleUnheardAudio(at:)`, `handle(_: AgentEvent, at:)`,
+///   `handleAudioPacket(_:at:)`, `handleActivity(at:)`, `handleUnheardAudio(at:)`,
+///   `handle(_: AgentEvent, at:)`,
 ///   `handleTypedTurn(_:at:)`, `handleInterruption(heard:at:)`, `handleClientRoom(_:at:)`,
 ///   `handleDeadline(at:)`, `handleClientAway(at:)`, `handleClientBack(played:at:)`, `handOver(at:)`;
 ///   `startRestored(_:played:announcesItems:at:)` instead of `start(at:)`;
@@ -166,7 +167,7 @@ public final class VoiceSession: SessionCore {
 
     /// Emits `session.created`.
     public func start(at now: Instant) {
-        begin()
+        begin(at: now)
         emit(.sessionCreated(id: id, parameters))
         // A client secret may bind a session to servers.
         if !parameters.mcpTools.isEmpty { madeTools().handleUpdate(at: now) }
@@ -177,7 +178,7 @@ public final class VoiceSession: SessionCore {
     public func handle(
         _ event: ClientEvent, eventID: String?, audio: RawSpan, at now: Instant
     ) {
-        begin()
+        begin(at: now)
         do {
             if event.isAnythingButSessionUpdate { isKindSettled = true }
             switch event {
@@ -208,13 +209,13 @@ public final class VoiceSession: SessionCore {
 
     /// An event that the parser refused: emits `error`.
     public func handle(_ error: ClientEventError, at now: Instant) {
-        begin()
+        begin(at: now)
         emit(.error(error))
     }
 
     /// A binary message: one packet of audio in the session's input format.
     public func handleAudioPacket(_ packet: RawSpan, at now: Instant) {
-        begin()
+        begin(at: now)
         isKindSettled = true
         do {
             try appendMessage(packet, at: now)
@@ -228,9 +229,16 @@ public final class VoiceSession: SessionCore {
     /// heard, no event and no audio of the client may be handled.
     public var hasUnheardAudio: Bool { speechInput?.unheard != nil }
 
+    /// Whether a window of its audio waits in `SessionContext.activityBatch`. It is judged by the next input
+    /// of any kind.
+    public var awaitsActivity: Bool { speechInput?.awaitsActivity == true }
+
+    /// The shard's batch is computed: acts on the voice activity of the window that waits there.
+    public func handleActivity(at now: Instant) { begin(at: now) }
+
     /// Hears as much of that rest as `SessionContext.beginShare()` leaves.
     public func handleUnheardAudio(at now: Instant) {
-        begin()
+        begin(at: now)
         do {
             try hearRest(at: now)
         } catch {
@@ -241,7 +249,7 @@ public final class VoiceSession: SessionCore {
 
     /// A result of an agent's work. Events of cancelled work are ignored.
     public func handle(_ event: AgentEvent, at now: Instant) {
-        begin()
+        begin(at: now)
         guard !speculation.record(event, context) else { return finish(at: now) }
         switch event {
         case .transcript(let itemID, let text): handleTranscript(text, of: itemID, at: now)
@@ -273,7 +281,7 @@ public final class VoiceSession: SessionCore {
 
     /// The deadline has come.
     public func handleDeadline(at now: Instant) {
-        begin()
+        begin(at: now)
         // Audio leaves when it is due, not when the deadline of something else has come.
         let before = Instant(nanoseconds: now.nanoseconds - 1)
         for response in responses where response.nextDeadline(after: before) == now {
@@ -289,7 +297,7 @@ public final class VoiceSession: SessionCore {
     /// The client takes no more audio for now, or takes audio again. Until then replies wait here:
     /// their synthesis pauses at `maxQueuedSpeechSeconds`.
     public func handleClientRoom(_ hasRoom: Bool, at now: Instant) {
-        begin()
+        begin(at: now)
         isClientFull = !hasRoom
         for response in responses { response.handleClientRoom(hasRoom, at: now) }
         finish(at: now)
@@ -339,10 +347,12 @@ public final class VoiceSession: SessionCore {
 
     /// Every input begins here. All sessions of a shard share one output queue, so the outputs of
     /// the input before must have been taken: this traps in production, too, because going on would
-    /// send one client what belongs to another.
-    func begin() {
+    /// send one client what belongs to another. A window that waits in the shard's batch came before the
+    /// input.
+    func begin(at now: Instant) {
         precondition(context.outputs.isEmpty, "a session was mutated before its outputs were taken")
         playback?.settleUnsent()
+        settleActivity(at: now)
     }
 
     /// Every input that may end a response, or make one possible, ends here. Each step relies on

@@ -92,7 +92,7 @@ final class ScriptedSession {
     /// Everything that was asked of them.
     private(set) var toolCommands: [String] = []
 
-    private var now = Instant(nanoseconds: 0)
+    private(set) var now = Instant(nanoseconds: 0)
     private var queue: [(at: Instant, order: Int, what: (ScriptedSession) -> Void)] = []
     private var order = 0
     private var cancelled: Set<String> = []
@@ -197,10 +197,15 @@ final class ScriptedSession {
 
     /// Sends audio from a time on, one binary message of 20 ms at a time, as it would be spoken.
     func speak(_ packets: [[UInt8]], from milliseconds: Int) {
+        speak(packets, from: milliseconds) { [unowned self] packet in
+            session.handleAudioPacket(packet.span.bytes, at: now)
+        }
+    }
+
+    /// The same, where `hear` gives the packets to the session.
+    func speak(_ packets: [[UInt8]], from milliseconds: Int, hear: @escaping ([UInt8]) -> Void) {
         for (index, packet) in packets.enumerated() {
-            schedule(at: .milliseconds(milliseconds + 20 * index)) { script in
-                script.session.handleAudioPacket(packet.span.bytes, at: script.now)
-            }
+            schedule(at: .milliseconds(milliseconds + 20 * index)) { _ in hear(packet) }
         }
     }
 
@@ -276,7 +281,8 @@ final class ScriptedSession {
 
     // MARK: What comes out
 
-    private func takeOutputs() {
+    /// Takes what the session has to say; every input that the script makes is followed by it.
+    func takeOutputs() {
         while let output = session.nextOutput() {
             switch output {
             case .event(let event): see(event)

@@ -86,6 +86,8 @@ package final class Shard<Backend: IO> {
     @exclusivity(unchecked) var output: OutputSchedule
     @exclusivity(unchecked) var ledgers: LedgerKeeper
     @exclusivity(unchecked) var memoryWatch: MemoryWatch
+    /// Slots of the connections whose sessions have a window in the batch of voice activity.
+    @exclusivity(unchecked) var awaitingActivity: [Int] = []
     /// Connections that are removed at the end of the tick.
     @exclusivity(unchecked) var closed = SlotQueue()
 
@@ -265,7 +267,7 @@ package final class Shard<Backend: IO> {
         wire?.beginTick(at: now)
         sessionContext.beginTick(samples: maxSamplesPerTick)
         continueMessages()
-        for position in 0..<reports { dispatch(io.readiness(at: position)) }
+        readAll(reports)
         runCommands()
         if surveys.isScanning { continueScans() }
         if sidebands.hasWork { continueSidebands() }
@@ -316,6 +318,36 @@ package final class Shard<Backend: IO> {
         guard let one else { return other }
         guard let other else { return one }
         return min(one, other)
+    }
+
+    /// Reads what is ready. Windows of audio that several sessions complete meanwhile are computed
+    /// together.
+    private func readAll(_ reports: Int) {
+        guard reports > 1, let batch = sessionContext.activityBatch else {
+            for position in 0..<reports { dispatch(io.readiness(at: position)) }
+            return
+        }
+        batch.open()
+        for position in 0..<reports {
+            dispatch(io.readiness(at: position))
+            if batch.isFull { judge(batch) }
+        }
+        if batch.count > 0 { judge(batch) }
+        batch.close()
+    }
+
+    /// Computes the windows of a batch, and gives its sessions their voice activity.
+    private func judge(_ batch: VoiceActivityBatch) {
+        batch.compute()
+        for slot in awaitingActivity {
+            // Its connection may have ended since.
+            guard let connection = connections[slot: slot], let live = connection.live,
+                live.session.awaitsActivity
+            else { continue }
+            step(live, of: connection) { $0.handleActivity(at: now) }
+        }
+        awaitingActivity.removeAll(keepingCapacity: true)
+        batch.removeAll()
     }
 
     @inline(__always)

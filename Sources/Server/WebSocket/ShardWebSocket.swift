@@ -337,6 +337,7 @@ extension Shard {
         if !live.work.running.isEmpty {
             agentLink.paceSpeech(of: live.session, work: &live.work)
         }
+        if live.session.awaitsActivity { awaitingActivity.append(connection.token.index) }
         live.noteDeadline(at: now)
         perform([.settle, .rearm], on: connection)
     }

@@ -9,6 +9,8 @@ final class SpeechInput {
     enum Analysis {
         case unchanged
         case changed(TurnDetector.Change)
+        /// The window waits in a batch.
+        case awaited
     }
 
     /// Uncommitted audio that is kept, in samples at 16 kHz.
@@ -30,6 +32,10 @@ final class SpeechInput {
     private let judgesProsody: Bool
     /// Timeline position up to which voice activity is known.
     private var analysed = 0
+    /// The place of the next window in the shard's batch; nil: it is not there.
+    private var batchPlace: Int?
+    /// Whether a window waits in the shard's batch.
+    var awaitsActivity: Bool { batchPlace != nil }
     /// Whether the packet that is being decoded is marked as silence by its sender.
     private var isSilentPacket = false
     /// Timeline position behind the last packet that was not.
@@ -243,12 +249,15 @@ final class SpeechInput {
     }
 
     /// Analyses the next whole window; nil when none is complete or turns are the client's to end.
-    /// - Parameter echo: recognises the reply in the user's audio. A window with nothing but the
-    ///   reply counts as silence.
+    /// - Parameters:
+    ///   - mayWait: whether the window may be put into the shard's batch, where that is open. Otherwise a
+    ///     window that waits there is taken out.
+    ///   - echo: recognises the reply in the user's audio. A window with nothing but the reply counts as
+    ///     silence.
     func analyseNextWindow(
-        _ model: VoiceActivityModel?, echo: EchoCheck?, at now: Instant
+        _ context: SessionContext, mayWait: Bool, echo: EchoCheck?, at now: Instant
     ) -> Analysis? {
-        guard turnDetector != nil, let model else { return nil }
+        guard turnDetector != nil, let model = context.voiceActivityModel else { return nil }
         let start = max(analysed, buffer.start)
         let window = start..<start + VoiceActivityDetector.windowSamples
         guard window.upperBound <= buffer.end else {
@@ -256,9 +265,8 @@ final class SpeechInput {
             return nil
         }
         if activity == nil { activity = GatedVoiceActivity(model: model) }
-        let history = max(buffer.recentStart, window.lowerBound - activity!.wantedSamples)
-        let probability = buffer.withSamples(in: history..<window.upperBound) {
-            activity!.process($0, senderHeardNothing: window.lowerBound >= voicedEnd)
+        guard let probability = judge(window, context.activityBatch, mayWait: mayWait) else {
+            return .awaited
         }
         analysed = window.upperBound
         let isEcho = echo.map { isOnlyEcho(window, of: $0, at: now) } ?? false
@@ -268,6 +276,22 @@ final class SpeechInput {
             if turnDetector?.wantsProsody(at: analysed) == true { measureProsody() }
         }
         return change.map(Analysis.changed) ?? .unchanged
+    }
+
+    /// The probability that the next window holds speech; nil: it waits in the batch.
+    private func judge(
+        _ window: Range<Int>, _ batch: VoiceActivityBatch?, mayWait: Bool
+    ) -> Float? {
+        if let batch, let place = batchPlace.take() { return activity!.take(place, from: batch) }
+        let isMarkedSilent = window.lowerBound >= voicedEnd
+        let history = max(buffer.recentStart, window.lowerBound - activity!.wantedSamples)
+        return buffer.withSamples(in: history..<window.upperBound) { samples in
+            guard mayWait, let batch, batch.isOpen, !batch.isFull else {
+                return activity!.process(samples, senderHeardNothing: isMarkedSilent)
+            }
+            batchPlace = activity!.put(samples, senderHeardNothing: isMarkedSilent, into: batch)
+            return batchPlace == nil ? 0 : nil
+        }
     }
 
     private func isOnlyEcho(

@@ -6,7 +6,7 @@ import Codec
 extension VoiceSession {
     /// Emits the events that make a client without a memory know the conversation.
     public func announceConversation(at now: Instant) {
-        begin()
+        begin(at: now)
         announceItems()
         for response in responses { response.announce() }
         finish(at: now)

@@ -17,7 +17,7 @@ extension VoiceSession {
     /// The client has lost its connection and may come back. Before this input the shell names the
     /// audio that waits (`noteUnsent`). A client that is away already changes nothing.
     public func handleClientAway(at now: Instant) {
-        begin()
+        begin(at: now)
         if !isClientAway {
             isClientAway = true
             playback?.handleClientAway(at: now)
@@ -33,7 +33,7 @@ extension VoiceSession {
     /// - Parameter played: the audio that the client has; nil: what it had probably played when it
     ///   went away. Audio of a response in flight that is not kept any more counts as heard.
     public func handleClientBack(played: PlayedAudio?, at now: Instant) {
-        begin()
+        begin(at: now)
         if isClientAway {
             isClientAway = false
             speechInput?.forgetOrder()

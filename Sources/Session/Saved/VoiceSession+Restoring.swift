@@ -37,7 +37,7 @@ extension VoiceSession {
     public func startRestored(
         _ saved: SavedSession, played: PlayedAudio?, announcesItems: Bool, at now: Instant
     ) {
-        begin()
+        begin(at: now)
         let reply = saved.reply ?? UnheardReply()
         let parts = unheardParts(reply.parts, played)
         let isLost = isToBeAskedAgain(reply, parts, saved)

@@ -62,7 +62,7 @@ extension VoiceSession {
     /// sent, which the client plays to its end; while the client is away or the user speaks, at what
     /// was heard. `saved` then has the rest. No input may follow.
     public func handOver(at now: Instant) {
-        begin()
+        begin(at: now)
         if !isHandedOver {
             isHandedOver = true
             for response in responses where !response.isInConversation {

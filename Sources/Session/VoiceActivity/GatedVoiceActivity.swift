@@ -40,6 +40,35 @@ public struct GatedVoiceActivity {
     public mutating func process(
         _ audio: UnsafeBufferPointer<Int16>, senderHeardNothing: Bool
     ) -> Float {
+        guard let (window, energy) = admit(audio, senderHeardNothing) else { return 0 }
+        let probability = detector.process(window)
+        gate.handle(probability: probability, of: energy)
+        return probability
+    }
+
+    /// As `process`, but a window that needs the network is put into a batch. `take` completes it, before
+    /// the stream's next window.
+    /// - Returns: its place; nil: the window was left out, its probability is 0.
+    mutating func put(
+        _ audio: UnsafeBufferPointer<Int16>, senderHeardNothing: Bool,
+        into batch: VoiceActivityBatch
+    ) -> Int? {
+        guard let (window, energy) = admit(audio, senderHeardNothing) else { return nil }
+        return detector.put(window, energy: energy, into: batch)
+    }
+
+    /// The probability, 0…1, that the window at a place of a batch holds speech.
+    mutating func take(_ place: Int, from batch: VoiceActivityBatch) -> Float {
+        let (probability, energy) = detector.take(place, from: batch)
+        gate.handle(probability: probability, of: energy)
+        return probability
+    }
+
+    /// The next window, which the network is to judge; nil: it is left out.
+    @inline(__always)
+    private mutating func admit(
+        _ audio: UnsafeBufferPointer<Int16>, _ senderHeardNothing: Bool
+    ) -> (UnsafeBufferPointer<Int16>, WindowEnergy)? {
         let size = VoiceActivityDetector.windowSamples
         precondition(audio.count >= size)
         let window = UnsafeBufferPointer(rebasing: audio.suffix(size))
@@ -47,13 +76,11 @@ public struct GatedVoiceActivity {
         switch gate.decide(energy, senderHeardNothing: senderHeardNothing) {
         case .skip:
             skippedWindows += 1
-            return 0
+            return nil
         case .recheck: skippedWindows = 0
         case .compute: catchUp(audio)
         }
-        let probability = detector.process(window)
-        gate.handle(probability: probability, of: energy)
-        return probability
+        return (window, energy)
     }
 
     /// Runs the windows left out just before through the network.

@@ -28,10 +28,28 @@ public struct VoiceActivityDetector {
     public mutating func process(_ window: UnsafeBufferPointer<Int16>) -> Float {
         precondition(window.count == Self.windowSamples)
         guard let model else { return 0 }
+        return withState { model.step(window, state: $0) }
+    }
+
+    /// Puts a window into a batch; `take` completes it, before any other window of the stream.
+    /// - Returns: its place there.
+    mutating func put(
+        _ window: UnsafeBufferPointer<Int16>, energy: WindowEnergy, into batch: VoiceActivityBatch
+    ) -> Int {
+        precondition(window.count == Self.windowSamples)
+        return withState { batch.add(window, energy: energy, state: $0) }
+    }
+
+    /// The probability that the window at a place of a batch holds speech, and its energy.
+    mutating func take(
+        _ place: Int, from batch: VoiceActivityBatch
+    ) -> (probability: Float, energy: WindowEnergy) {
+        withState { batch.take(place, state: $0) }
+    }
+
+    private mutating func withState<Result>(_ body: (StreamState) -> Result) -> Result {
         if state.isEmpty { state = Array(repeating: .zero, count: StreamState.vectors) }
-        return state.withUnsafeMutableBytes { bytes in
-            model.step(window, state: StreamState(bytes.baseAddress!))
-        }
+        return state.withUnsafeMutableBytes { body(StreamState($0.baseAddress!)) }
     }
 }
 

@@ -137,16 +137,33 @@ extension VoiceActivityModel {
     ///   - window: `SileroShape.windowSamples` samples at 16 kHz.
     ///   - state: the stream's memory, zero at its start; updated.
     func step(_ window: UnsafeBufferPointer<Int16>, state: StreamState) -> Float {
-        var memory = InlineArray<505, SIMD8<Float>>(repeating: .zero)
+        var memory = InlineArray<96, SIMD8<Float>>(repeating: .zero)
         return withUnsafeMutableBytes(of: &memory) { memory in
+            let recurrent = memory.baseAddress!.assumingMemoryBound(to: Float.self)
+            let gates = recurrent + 2 * SileroShape.hidden
+            precondition((2 + 4) * SileroShape.hidden * MemoryLayout<Float>.size <= memory.count)
+            prepare(window, state: state, into: recurrent)
+            self.gates.apply(recurrent, rectified: false, into: gates)
+            return complete(gates, state: state)
+        }
+    }
+
+    /// The first part of a step: everything before the layer `gates`.
+    /// - Parameters:
+    ///   - state: the samples that the next window sees again are kept in it.
+    ///   - recurrent: room for the layer's 256 inputs.
+    func prepare(
+        _ window: UnsafeBufferPointer<Int16>, state: StreamState,
+        into recurrent: UnsafeMutablePointer<Float>
+    ) {
+        var memory = InlineArray<409, SIMD8<Float>>(repeating: .zero)
+        withUnsafeMutableBytes(of: &memory) { memory in
             let buffers = StepBuffers(memory)
             prepareSamples(window, state: state, into: buffers.samples)
-            encode(buffers)
-            buffers.recurrent.advanced(by: SileroShape.hidden)
-                .update(from: state.hidden, count: SileroShape.hidden)
-            gates.apply(buffers.recurrent, rectified: false, into: buffers.gates)
-            return remember(buffers.gates, state: state)
+            encode(buffers, into: recurrent)
         }
+        recurrent.advanced(by: SileroShape.hidden)
+            .update(from: state.hidden, count: SileroShape.hidden)
     }
 
     /// Puts the context before the window and mirrors its end, and keeps the next context.
@@ -167,12 +184,12 @@ extension VoiceActivityModel {
         state.context.update(from: samples + (end - context), count: context)
     }
 
-    /// Spectrum and convolutions: leaves 128 features at the front of `recurrent`.
+    /// Spectrum and convolutions: writes 128 features.
     ///
     /// Kernels are three time steps wide and centred, with strides 1, 2, 2 and 1 over 4, 4, 2 and 1
     /// steps. Where a kernel reaches over an end of the first two layers, it reads a step of zeros.
     @inline(__always)
-    private func encode(_ buffers: StepBuffers) {
+    private func encode(_ buffers: StepBuffers, into features: UnsafeMutablePointer<Float>) {
         let channels = SileroShape.channels
         spectrum.magnitudes(
             of: buffers.samples, real: buffers.real, imaginary: buffers.imaginary,
@@ -184,12 +201,12 @@ extension VoiceActivityModel {
             buffers.first, frames: 2, stride: 2 * channels.first, rectified: true,
             into: buffers.second)
         third.apply(buffers.second, rectified: true, into: buffers.third)
-        fourth.apply(buffers.third, rectified: true, into: buffers.recurrent)
+        fourth.apply(buffers.third, rectified: true, into: features)
     }
 
-    /// The LSTM's element-wise half and the output neuron.
-    @inline(__always)
-    private func remember(_ gates: UnsafeMutablePointer<Float>, state: StreamState) -> Float {
+    /// The last part of a step: the LSTM's element-wise half and the output neuron.
+    /// - Parameter gates: the outputs of the layer `gates`.
+    func complete(_ gates: UnsafeMutablePointer<Float>, state: StreamState) -> Float {
         let hidden = SileroShape.hidden
         func vectors(_ floats: UnsafeMutablePointer<Float>) -> UnsafeMutablePointer<SIMD8<Float>> {
             UnsafeMutableRawPointer(floats).assumingMemoryBound(to: SIMD8<Float>.self)
@@ -224,9 +241,6 @@ private struct StepBuffers {
     let first: UnsafeMutablePointer<Float>
     let second: UnsafeMutablePointer<Float>
     let third: UnsafeMutablePointer<Float>
-    /// The LSTM's input: 128 features, then the hidden state.
-    let recurrent: UnsafeMutablePointer<Float>
-    let gates: UnsafeMutablePointer<Float>
 
     @inline(__always)
     init(_ memory: UnsafeMutableRawBufferPointer) {
@@ -248,8 +262,6 @@ private struct StepBuffers {
         first = floats((1 + frames) * channels.first)
         second = floats(2 * channels.second)
         third = floats(channels.third)
-        recurrent = floats(2 * SileroShape.hidden)
-        gates = floats(4 * SileroShape.hidden)
         precondition(used <= memory.count)
     }
 }

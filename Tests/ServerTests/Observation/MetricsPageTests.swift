@@ -36,7 +36,7 @@ struct MetricsPageTests {
     }
 
     /// `parley_memory_bytes` adds the last two up.
-    @Test("Every number of a shard is shown, but for what shards tell each other, and parts of sums")
+    @Test("Every number of a shard is shown, but what shards tell each other, and parts of sums")
     func everyNumberIsShown() {
         let cells = MetricFamily.sections.flatMap { $0.1 }.flatMap { family -> [Int] in
             switch family.lines {
