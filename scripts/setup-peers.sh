@@ -19,6 +19,8 @@ compile() {
 }
 compile tcp_echo
 compile websocket_echo -lcrypto
+[[ $built/long_backlog.so -nt $peers/long_backlog.c ]] ||
+    cc -O2 -Wall -Wextra -shared -fPIC -o "$built/long_backlog.so" "$peers/long_backlog.c"
 
 venv=$root/.venv-peers
 environment "$venv" "$peers/requirements.txt" "the peers of the benchmarks"
