@@ -123,11 +123,12 @@ load: setup-tests ## Every load scenario at a reduced size, one table; ARGS="--o
 	@$(release_build) --product parley-load
 	@exec scripts/load.sh $(ARGS)
 
-claims: setup-tests ## Claims about Node, FastAPI, … measured: 25 minutes; ARGS=--quick: 4
+claims: setup-tests ## Claims about Node, FastAPI, … measured into LoadTests/CLAIMS.md: 37 min; ARGS=--quick: 5
 	@scripts/setup-peers.sh nio
 	@$(release_build) --product parley
 	@$(release_build) --product parley-load
-	@exec .build/release/parley-load claims --output .build/claims $(ARGS)
+	@exec .build/release/parley-load claims --document LoadTests/CLAIMS.md \
+		--output .build/claims $(ARGS)
 
 check-peers: ## Whether the claims' peers all serve the same part of the protocol
 	@scripts/setup-peers.sh nio

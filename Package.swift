@@ -109,7 +109,9 @@ let package = Package(
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
             path: "LoadTests",
-            exclude: ["RESULTS.md", "calls", "chaos", "outages", "peers", "scenarios"],
+            exclude: [
+                "CLAIMS.md", "RESULTS.md", "calls", "chaos", "outages", "peers", "scenarios",
+            ],
             swiftSettings: strict),
 
         // Examples are built with everything else, so that they stay true.

@@ -19,9 +19,18 @@ compile() {
 }
 compile tcp_echo
 compile websocket_echo -lcrypto
+[[ $built/long_backlog.so -nt $peers/long_backlog.c ]] ||
+    cc -O2 -Wall -Wextra -shared -fPIC -o "$built/long_backlog.so" "$peers/long_backlog.c"
 
 venv=$root/.venv-peers
 environment "$venv" "$peers/requirements.txt" "the peers of the benchmarks"
+# The first import compiles a module, and some environments forbid to keep the result
+# (PYTHONDONTWRITEBYTECODE). A cold start is measured with compiled modules.
+if [[ ! -e $venv/COMPILED ]]; then
+    run_logged peers-bytecode "$venv/bin/python" -m compileall -q -j 2 "$venv/lib" ||
+        say "some modules of the peers cannot be compiled; see .build/setup/peers-bytecode.log"
+    touch "$venv/COMPILED"
+fi
 # Debian's package of ws for Node; a script finds it through NODE_PATH.
 cat >"$venv/bin/node" <<NODE
 #!/bin/sh

@@ -28,7 +28,7 @@ struct ClaimBars {
             let top = 38 + index * rowHeight
             let length = max(1, Int(value / most * Double(barWidth)))
             let kind = contender.stack == .parley ? "bar parley" : "bar"
-            let name = contender.title.replacing("**", with: "")
+            let name = contender.plainTitle
             lines.append(
                 "<text x=\"\(labelWidth - 8)\" y=\"\(top + 14)\" text-anchor=\"end\">"
                     + "\(escape(name))</text>"

@@ -33,7 +33,7 @@ final class ClaimServer {
         EchoTarget(wire: .webSocket(path: path), port: port, process: process.identifier)
     }
 
-    /// - Throws: `LoadFailure` when it has ended by itself.
+    /// - Throws: `LoadFailure` when it has ended by itself. The bench adds how it ended.
     func checkIsRunning() throws(LoadFailure) {
         guard process.isRunning else { throw LoadFailure("the server has ended by itself") }
     }
@@ -49,6 +49,9 @@ final class ClaimBench {
     let executable: String
     private var nextPort: UInt16
     private var model: (process: PinnedProcess, url: String)?
+    /// The processes of the sample that is being taken, and what was noticed in it.
+    private var records: [ProcessRecord] = []
+    private var notes: [String] = []
 
     /// Prepares a bench and starts nothing yet.
     init(paths: StackPaths, firstPort: UInt16, executable: String) {
@@ -57,12 +60,57 @@ final class ClaimBench {
         nextPort = firstPort
     }
 
+    /// Takes a sample of a contender.
+    /// - Returns: the sample, or why there is none: what was awaited, how the processes ended, and the
+    ///   last lines that they wrote to their standard error; and the notes on it.
+    func attempt(
+        _ claim: Claim, _ contender: Contender
+    ) -> (result: Result<Claim.Sample, LoadFailure>, notes: [String]) {
+        (records, notes) = ([], [])
+        defer { (records, notes) = ([], []) }
+        do throws(LoadFailure) {
+            return (.success(try claim.sample(self, contender)), notes)
+        } catch {
+            return (.failure(explained(error)), notes)
+        }
+    }
+
+    /// Leaves the processes so far out of later explanations, once they are ended.
+    func forgetProcesses() { records = [] }
+
+    /// Keeps a remark on the sample for the report.
+    func note(_ text: String) { notes.append(text) }
+
+    /// A failure with what the processes of the sample said of it.
+    func explained(_ failure: LoadFailure) -> LoadFailure {
+        let accounts = records.compactMap(\.account) + [endOfModel].compactMap { $0 }
+        return LoadFailure(([failure.reason] + accounts).joined(separator: "; "))
+    }
+
+    /// How the model ended, if it has.
+    private var endOfModel: String? {
+        guard let model, !model.process.isRunning else { return nil }
+        return model.process.record?.account ?? "the scripted model has ended"
+    }
+
+    /// Starts a program for the sample; what it writes to its standard error is kept.
+    /// - Parameter name: its name in reports.
+    func start(
+        _ command: [String], name: String, core: Int, isTalking: Bool = false
+    ) throws(LoadFailure) -> PinnedProcess {
+        let process = try PinnedProcess(
+            command, core: core, isTalking: isTalking, recordedAs: name)
+        if let record = process.record { records.append(record) }
+        return process
+    }
+
     /// The scripted model's base URL; it starts with the first use.
     func modelURL() throws(LoadFailure) -> String {
         if let model, model.process.isRunning { return model.url }
         let port = takePort()
         let process = try PinnedProcess(
-            [executable, "model", "--port", "\(port)"], core: Self.loadCore)
+            [executable, "model", "--quiet", "--port", "\(port)"], core: Self.loadCore,
+            recordedAs: "the scripted model")
         try process.awaitListening(on: port, name: "the scripted model")
         let url = "http://127.0.0.1:\(port)/v1"
         model = (process, url)
@@ -80,16 +128,21 @@ final class ClaimBench {
     func launch(_ stack: Stack) throws(LoadFailure) -> ClaimServer {
         let port = takePort()
         let command = stack.command(port: port, model: try modelURL(), paths: paths)
-        let process = try PinnedProcess(command, core: Self.serverCore)
+        let process = try start(command, name: stack.plainTitle, core: Self.serverCore)
         return ClaimServer(stack: stack, port: port, process: process)
     }
 
     /// Runs a program on the load's core to its end.
+    /// - Parameter seconds: its time for each line.
     /// - Returns: the lines that it printed.
-    func output(of command: [String]) throws(LoadFailure) -> [String] {
-        let process = try PinnedProcess(command, core: Self.loadCore, isTalking: true)
+    func output(
+        of command: [String], name: String, within seconds: Double = 60
+    ) throws(LoadFailure) -> [String] {
+        let process = try start(command, name: name, core: Self.loadCore, isTalking: true)
         var lines: [String] = []
-        while let line = process.readLine() { lines.append(String(decoding: line, as: UTF8.self)) }
+        while let line = process.readLine(within: seconds) {
+            lines.append(String(decoding: line, as: UTF8.self))
+        }
         return lines
     }
 

@@ -10,6 +10,9 @@ extension ClaimBench {
     func run(
         _ scenario: Scenario, against server: ClaimServer, mayFallBehind: Bool = false
     ) throws(LoadFailure) -> ScenarioResult {
+        var scenario = scenario
+        // No claim is about it.
+        scenario.measuresAfter = false
         let run = ScenarioRun(
             scenario: scenario, target: server.target, core: Self.loadCore, isQuiet: true)
         let result = try run.run()

@@ -10,25 +10,38 @@ struct StackPaths {
     var environment = ".venv-peers"
     /// The binary that SwiftPM builds from LoadTests/peers/nio.
     var nio = ".build-nio/release/nio-agent"
+    /// The C programs that scripts/setup-peers.sh compiles.
+    var built = ".build/peers"
     /// The peers' sources.
     var peers = "LoadTests/peers"
 }
 
-/// A server of agent sessions.
+/// A server of agent sessions, or of their HTTP part alone.
 enum Stack: String, CaseIterable, Codable, Sendable {
-    case parley, node, fastapi, bun, picows, nio
+    case parley, node
+    case nodeHTTP = "node-http"
+    case fastapi, bun, picows, nio
+
+    /// Those with sessions over WebSocket.
+    static let agents = allCases.filter { $0 != .nodeHTTP }
+    /// Those that answer over HTTP.
+    static let webServers = allCases.filter { $0.helloPath != nil }
 
     /// Its name in tables.
     var title: String {
         switch self {
         case .parley: "**Parley**"
         case .node: "Node 24, ws"
+        case .nodeHTTP: "Node 24, node:http"
         case .fastapi: "FastAPI, uvicorn"
         case .bun: "Bun"
         case .picows: "picows, uvloop"
         case .nio: "SwiftNIO"
         }
     }
+
+    /// Its name without emphasis.
+    var plainTitle: String { title.replacing("**", with: "") }
 
     /// The path that echoes WebSocket messages.
     var echoPath: String { self == .parley ? "/debug/echo" : "/echo" }
@@ -37,7 +50,7 @@ enum Stack: String, CaseIterable, Codable, Sendable {
     var helloPath: String? {
         switch self {
         case .parley: "/healthz"
-        case .node, .fastapi, .bun: "/"
+        case .node, .nodeHTTP, .fastapi, .bun: "/"
         case .picows, .nio: nil
         }
     }
@@ -60,10 +73,14 @@ enum Stack: String, CaseIterable, Codable, Sendable {
                 "--max-text-turns", "10000",
             ]
         case .node: ["\(paths.environment)/bin/node", "\(peers)/node_ws_agent.cjs"] + arguments
+        case .nodeHTTP:
+            ["\(paths.environment)/bin/node", "\(peers)/node_http_agent.cjs"] + arguments
         case .fastapi: ["env", "AIOHTTP=1", python, "\(peers)/fastapi_agent.py"] + arguments
         case .bun:
             [
-                "env", "BUN_CONFIG_MAX_HTTP_REQUESTS=20000", "\(paths.environment)/bin/bun",
+                // Bun has no setting for the queue of its listening socket.
+                "env", "LD_PRELOAD=\(paths.built)/long_backlog.so",
+                "BUN_CONFIG_MAX_HTTP_REQUESTS=20000", "\(paths.environment)/bin/bun",
                 "\(peers)/bun_agent.js",
             ] + arguments
         case .picows: [python, "\(peers)/picows_agent.py"] + arguments

@@ -83,6 +83,9 @@ struct SystemLimit: Equatable {
         return sum
     }
 
+    /// The longest queue of a listening socket; 4,096, the kernel's default, where it is not known.
+    static var waitingConnections: Int { number("/proc/sys/net/core/somaxconn") ?? 4_096 }
+
     private static var ports: Int? {
         let path = "/proc/sys/net/ipv4/ip_local_port_range"
         guard let low = number(path), let high = number(path, word: 1) else { return nil }

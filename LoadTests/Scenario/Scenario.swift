@@ -39,6 +39,8 @@ struct Scenario: Codable, Equatable, Sendable {
     var seconds = 10.0
     /// Pause before memory is measured.
     var settleSeconds = 1.5
+    /// Whether memory is also measured after all sessions are closed, a second after the pause.
+    var measuresAfter = true
     /// Whether some sessions are opened and closed before memory is measured for the first time.
     var warmUp = true
     /// How many of the sessions chat, and how many speak. 0 means all of them in the kinds `chat`,
@@ -61,6 +63,8 @@ struct Scenario: Codable, Equatable, Sendable {
     /// only after it (`chat`). 0: no ramp; turns begin over `turnEvery`, and the whole part is
     /// measured.
     var ramp = 0.0
+    /// How long after the measured part a turn that has not ended is waited for.
+    var turnPatience = 15.0
     /// Whether speech is recognised and answered; otherwise it is only decoded and passed to the
     /// voice activity model.
     var replies = true

@@ -78,8 +78,10 @@ final class ScenarioRun {
         try measure(workers, &result)
         try workers.call(.end)
         try pump(workers, until: monotonicNanoseconds() + 30_000_000_000) { self.hasAll(4) }
-        try pump(workers, seconds: scenario.settleSeconds + 1)
-        result.after = try probe.sample(sessions: 0)
+        if scenario.measuresAfter {
+            try pump(workers, seconds: scenario.settleSeconds + 1)
+            result.after = try probe.sample(sessions: 0)
+        }
         progress.finish()
         result.timeline = timeline
         return result

@@ -23,8 +23,6 @@ struct WorkerCommand: ParsableCommand {
 private final class Worker {
     /// Interval of the progress reports, in nanoseconds.
     private static let reportInterval: Int64 = 500_000_000
-    /// Most time that turns may continue after the measured part.
-    private static let turnPatience: Int64 = 15_000_000_000
     /// Time in which the last answers may still arrive.
     private static let rest: Int64 = 1_000_000_000
     /// The epoll token of the parent's pipe.
@@ -131,7 +129,8 @@ private final class Worker {
 
     private func isOver(_ window: Range<Int64>, at now: Int64) -> Bool {
         guard now >= window.upperBound + Self.rest else { return false }
+        let patience = Int64(crowd.scenario.turnPatience * 1e9)
         let isQuiet = crowd.turnsInFlight == 0 && crowd.unsettled == 0
-        return isQuiet || now >= window.upperBound + Self.turnPatience
+        return isQuiet || now >= window.upperBound + patience
     }
 }

@@ -3,7 +3,7 @@
 # must pass on each delta at once, and cancel the model's answer when its client disconnects. It must
 # serve 100 clients at the same time. `make check-peers` installs what it needs and runs it.
 #
-# check_agents.py [NAME…]      of node, bun, fastapi, picows, nio
+# check_agents.py [NAME…]      of node, node-http, bun, fastapi, picows, nio
 import asyncio
 import json
 import os
@@ -21,13 +21,15 @@ PYTHON = sys.executable
 TOOLS = Path(PYTHON).parent
 COMMANDS = {
     "node": [TOOLS / "node", HERE / "node_ws_agent.cjs"],
+    "node-http": [TOOLS / "node", HERE / "node_http_agent.cjs"],
     "bun": ["env", "BUN_CONFIG_MAX_HTTP_REQUESTS=20000", TOOLS / "bun", HERE / "bun_agent.js"],
     "fastapi": [PYTHON, HERE / "fastapi_agent.py"],
     "fastapi-aiohttp": ["env", "AIOHTTP=1", PYTHON, HERE / "fastapi_agent.py"],
     "picows": [PYTHON, HERE / "picows_agent.py"],
     "nio": [ROOT / ".build-nio" / "release" / "nio-agent"],
 }
-WITH_HTTP = {"node", "bun", "fastapi", "fastapi-aiohttp"}
+HTTP_ONLY = {"node-http"}
+WITH_HTTP = {"node", "node-http", "bun", "fastapi", "fastapi-aiohttp"}
 FIRST_PORT = int(os.environ.get("FIRST_PORT", "9450"))
 
 
@@ -128,6 +130,13 @@ async def session(port: int):
 
 
 async def check(name: str, port: int, model: ScriptedModel) -> None:
+    if name not in HTTP_ONLY:
+        await check_sessions(port, model)
+    if name in WITH_HTTP:
+        await check_http(port)
+
+
+async def check_sessions(port: int, model: ScriptedModel) -> None:
     async with session(port) as socket:
         update = {"type": "realtime", "output_modalities": ["text"], "instructions": "Be brief."}
         await socket.send(json.dumps({"type": "session.update", "session": update}))
@@ -163,8 +172,6 @@ async def check(name: str, port: int, model: ScriptedModel) -> None:
         for message in [b"\0\1" * 80, b"x" * 1024]:
             await socket.send(message)
             assert await asyncio.wait_for(socket.recv(), 5) == message
-    if name in WITH_HTTP:
-        await check_http(port)
 
 
 async def check_http(port: int) -> None:

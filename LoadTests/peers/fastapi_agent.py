@@ -206,4 +206,4 @@ if __name__ == "__main__":
     # Pings are off because a generator may answer 10,000 of them late and would be disconnected.
     with suppress(KeyboardInterrupt):
         uvicorn.run(app, host="127.0.0.1", port=PORT, access_log=False, log_level="warning",
-                    ws_per_message_deflate=False, ws_ping_interval=None, backlog=4096)
+                    ws_per_message_deflate=False, ws_ping_interval=None, backlog=65535)

@@ -2,27 +2,30 @@
 # tool ("burn"), or sends a minute of speech at once for the server's recogniser. Prints "hot" when
 # the first work is done.
 #
-# hot_session.py URL burn MILLISECONDS [aside] | hot_session.py URL speech
+# hot_session.py URL burn MILLISECONDS [aside] | hot_session.py URL speech WAV…
+#
+# The WAV files have one channel of 16 kHz; `parley-load claims` checks them.
 import asyncio
 import base64
 import json
 import sys
 import wave
-from pathlib import Path
 
 from websockets.asyncio.client import connect
 
-# Debian's pocketsphinx-testdata, 16 kHz.
-RECORDINGS = Path("/usr/share/pocketsphinx/test/data/librivox")
 
-
-def minute_of_speech() -> list[str]:
+def minute_of_speech(paths: list[str]) -> list[str]:
     """24 kHz PCM in base64, in pieces of about a second."""
+    if not paths:
+        raise SystemExit("no recording was named")
     samples: list[int] = []
     while len(samples) < 16_000 * 55:
-        for path in sorted(RECORDINGS.glob("*.wav")):
-            with wave.open(str(path)) as recording:
-                assert (recording.getframerate(), recording.getnchannels()) == (16_000, 1)
+        for path in paths:
+            with wave.open(path) as recording:
+                form = recording.getframerate(), recording.getnchannels()
+                if form != (16_000, 1) or not recording.getnframes():
+                    raise SystemExit(f"{path}: {form[0]} Hz, {form[1]} channels, "
+                                     f"{recording.getnframes()} frames")
                 data = memoryview(recording.readframes(recording.getnframes())).cast("h")
             samples += data[: 16_000 * 55 - len(samples)]
     # Linear interpolation from 16 to 24 kHz: two samples become three.
@@ -44,7 +47,7 @@ async def main(url: str, work: list[str]) -> None:
                 if event["type"] == "error":
                     raise RuntimeError(event["error"]["message"])
 
-        speech = minute_of_speech() if work[0] == "speech" else []
+        speech = minute_of_speech(work[1:]) if work[0] == "speech" else []
         if speech:
             audio = {"input": {"format": {"type": "audio/pcm", "rate": 24_000},
                                "turn_detection": None,

@@ -2,14 +2,14 @@
 // http server), the model through the built-in fetch (undici), as in the openai package. One
 // process, one thread of JavaScript; users run one such process per core.
 //
-// Serves the part of the Realtime protocol that the claims need, /echo, the same model over SSE at
-// POST /v1/chat/completions, and a hello at every other path.
+// Serves the part of the Realtime protocol that the claims need and /echo; node_http_agent.cjs has
+// what is served over HTTP.
 //
 // NODE_PATH=/usr/share/nodejs node node_ws_agent.cjs PORT MODEL_URL
 const { randomUUID } = require('node:crypto');
-const http = require('node:http');
 const { Worker } = require('node:worker_threads');
 const { WebSocketServer } = require('ws');
+const { createServer, modelDeltas } = require('./node_http_agent.cjs');
 
 const [port, modelURL] = process.argv.slice(2);
 
@@ -35,29 +35,6 @@ async function callTool(text) {
   await new Promise((resolve, reject) => {
     new Worker(source, { eval: true }).on('message', resolve).on('error', reject);
   });
-}
-
-async function* modelDeltas(messages, signal) {
-  const answer = await fetch(modelURL, {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify({ model: 'scripted', stream: true, messages }),
-    signal,
-  });
-  if (!answer.ok) throw new Error(`the model answered ${answer.status}`);
-  const decoder = new TextDecoder();
-  let rest = '';
-  for await (const bytes of answer.body) {
-    const lines = (rest + decoder.decode(bytes, { stream: true })).split('\n');
-    rest = lines.pop();
-    for (const line of lines) {
-      if (!line.startsWith('data: ')) continue;
-      const data = line.slice(6).trimEnd();
-      if (data === '[DONE]') return;
-      const delta = JSON.parse(data).choices[0]?.delta?.content;
-      if (delta) yield delta;
-    }
-  }
 }
 
 class Session {
@@ -110,7 +87,7 @@ class Session {
     let status = 'completed';
     try {
       await callTool(this.messages.at(-1)?.content ?? '');
-      for await (const delta of modelDeltas(this.messages, signal)) {
+      for await (const delta of modelDeltas(modelURL, this.messages, signal)) {
         text += delta;
         this.send('response.output_text.delta', { ...place, delta });
       }
@@ -130,34 +107,7 @@ class Session {
   }
 }
 
-async function streamCompletion(request, response) {
-  const abort = new AbortController();
-  response.on('close', () => abort.abort());
-  try {
-    let body = '';
-    for await (const text of request.setEncoding('utf8')) body += text;
-    const { model, messages } = JSON.parse(body);
-    response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache' });
-    const id = `chatcmpl-${randomUUID()}`;
-    for await (const content of modelDeltas(messages, abort.signal)) {
-      const choices = [{ index: 0, delta: { content }, finish_reason: null }];
-      const chunk = { id, object: 'chat.completion.chunk', model, choices };
-      response.write(`data: ${JSON.stringify(chunk)}\n\n`);
-    }
-    response.end('data: [DONE]\n\n');
-  } catch (error) {
-    if (!abort.signal.aborted) console.error(error.message);
-    response.destroy();
-  }
-}
-
-const server = http.createServer((request, response) => {
-  if (request.method === 'POST' && request.url === '/v1/chat/completions') {
-    return streamCompletion(request, response);
-  }
-  response.writeHead(200, { 'Content-Type': 'application/json' });
-  response.end(JSON.stringify({ hello: 'world' }));
-});
+const server = createServer(modelURL);
 
 const sockets = new WebSocketServer({ server });
 
@@ -173,4 +123,4 @@ sockets.on('connection', (socket, request) => {
   socket.on('close', () => session.abort?.abort());
 });
 
-server.listen({ port: Number(port), host: '127.0.0.1', backlog: 4096 });
+server.listen({ port: Number(port), host: '127.0.0.1', backlog: 65535 });

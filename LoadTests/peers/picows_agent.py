@@ -147,7 +147,7 @@ async def main() -> None:
                 return Echo()
             return Session(client, parse_qs(url.query).get("model", ["scripted"])[0])
 
-        server = await ws_create_server(make_listener, "127.0.0.1", PORT, backlog=4096)
+        server = await ws_create_server(make_listener, "127.0.0.1", PORT, backlog=65535)
         await server.serve_forever()
 
 

@@ -70,25 +70,36 @@ import Testing
         #expect(LocalParley.room(for: scenario, in: 6).last == "16867")
     }
 
-    /// The summary does not mix work in an event loop with work in a pool.
+    /// The summary does not mix work in an event loop with work in a pool, and has a row for each
+    /// published claim.
     @Test func theSummaryNamesHowEachStackWasMeasured() {
         let measure = Measure(word: "p99", title: "p99", unit: "ms")
+        let published = ["first", "second"].map {
+            PublishedClaim(
+                text: $0, source: .tables,
+                conditions: [
+                    .figure(
+                        Contender(stack: .node, variant: "in its loop"), measure: "p99",
+                        in: ClaimBounds(least: 150))
+                ])
+        }
         var outcome = ClaimOutcome(
-            name: "hot", title: "Hot", published: "–", remarks: "", command: "c")
+            name: "hot", title: "Hot", published: published, remarks: "", command: "c")
         outcome.cells = [("in its loop", 300.0), ("in a thread", 5)].map {
             ClaimOutcome.Cell(
                 contender: Contender(stack: .node, variant: $0.0), measure: measure,
-                values: [$0.1])
+                values: [$0.1, $0.1, $0.1])
         }
         outcome.cells.append(
             ClaimOutcome.Cell(
                 contender: Contender(stack: .parley, variant: "on its worker pool"),
-                measure: measure, values: [10]))
+                measure: measure, values: [10, 11, 12]))
         let report = ClaimsReport(machine: "", date: "", command: "", outcomes: [outcome])
         #expect(
             report.markdown.contains(
-                "| 300.0 ms (in its loop); 5.0 ms (in a thread) | – | 10.0 ms (on its worker pool) "
-                    + "| 2.00, – |"))
+                "| [Hot](#hot): p99 | first | 300.0 ms (in its loop); 5.0 ms (in a thread) | – "
+                    + "| 11.0 ms (on its worker pool) | behind: 2.20 × Node 24, ws, in a thread "
+                    + "| reproduced |\n|  | second |  |  |  |  | reproduced |"))
     }
 
     @Test func theOverviewHasOneLineForEachResult() {

@@ -8,27 +8,37 @@ import Foundation
 extension Claim {
     /// WebSocket messages per second.
     static func echo(_ size: ClaimSize) -> Claim {
-        Claim(
+        let (node, fastapi) = (Contender(stack: .node), Contender(stack: .fastapi))
+        return Claim(
             name: "echo", title: "WebSocket throughput",
-            published: "Node has 2–3 times Python's",
+            published: [
+                PublishedClaim(
+                    text: "Node has 2–3 times Python's throughput", source: .tables,
+                    conditions: [
+                        .ratio(
+                            node, to: fastapi, measure: "rate",
+                            in: ClaimBounds(least: 2, most: 3))
+                    ])
+            ],
             measures: [
                 Measure(
                     word: "rate", title: "messages echoed", unit: "/s", places: 0, isGain: true),
                 Measure(word: "cost", title: "server's CPU per message", unit: "µs", places: 2),
             ],
-            contenders: Stack.allCases.map { Contender(stack: $0) }, rounds: size.rounds,
+            contenders: Stack.agents.map { Contender(stack: $0) }, rounds: size.rounds,
+            seconds: 1.5 + Double(size.slice) / 1_000,
             remarks: """
                 100 connections, 160 bytes, one message in flight on each, \(size.slice) ms each \
                 time; every byte is checked. `make bench-echo` compares echoes more closely.
                 """
         ) { (bench, contender) throws(LoadFailure) in
             let server = try bench.start(contender.stack)
-            let process = try PinnedProcess(
+            let process = try bench.start(
                 [
                     bench.executable, "echo-generator", "--port", "\(server.port)",
                     "--process", "\(server.process.identifier)", "--connections", "100",
                     "--path", contender.stack.echoPath,
-                ], core: ClaimBench.loadCore, isTalking: true)
+                ], name: "the generator", core: ClaimBench.loadCore, isTalking: true)
             guard case .ready = try answer(of: process) else {
                 throw LoadFailure("the generator is out of step")
             }
@@ -47,36 +57,51 @@ extension Claim {
     }
 
     private static func answer(of process: PinnedProcess) throws(LoadFailure) -> GeneratorLine {
-        guard let data = process.readLine(),
+        guard let data = process.readLine(within: 60),
             let line = try? JSONDecoder().decode(GeneratorLine.self, from: data)
-        else { throw LoadFailure("the generator has ended") }
+        else { throw LoadFailure("no answer of the echo generator within 60 s") }
         if case .failed(let reason) = line { throw LoadFailure(reason) }
         return line
     }
 
     /// Requests per second of the smallest answer.
     static func hello(_ size: ClaimSize) -> Claim {
-        Claim(
+        let pairs: [(text: String, ratio: Double)] = [
+            ("Fastify 46,664 requests a second, FastAPI about 42,000", 46_664.0 / 42_000),
+            ("Fastify about 30,000 requests a second, FastAPI about 25,000", 30.0 / 25),
+            ("Fastify 35,000 requests a second, FastAPI 22,000", 35.0 / 22),
+        ]
+        let http = Contender(stack: .nodeHTTP)
+        return Claim(
             name: "hello", title: "Hello world over HTTP",
-            published: "Fastify 46,664/s, FastAPI about 42,000/s; also 35,000 and 22,000, 30,000 "
-                + "and 25,000",
+            published: pairs.map { pair in
+                PublishedClaim(
+                    text: pair.text, source: .tables,
+                    conditions: [
+                        .ratio(
+                            http, to: Contender(stack: .fastapi), measure: "rate",
+                            in: .about(pair.ratio))
+                    ])
+            },
             measures: [
                 Measure(word: "rate", title: "requests", unit: "/s", places: 0, isGain: true),
                 Measure(word: "p99", title: "p99", unit: "ms", places: 2),
             ],
-            contenders: Stack.allCases.filter { $0.helloPath != nil }.map { Contender(stack: $0) },
-            rounds: size.rounds,
+            contenders: Stack.webServers.map { Contender(stack: $0) },
+            rounds: size.rounds, seconds: 1 + Double(size.wrkSeconds),
             remarks: """
                 `wrk -t1 -c64` for \(size.wrkSeconds) s on the other core: one worker, one core, \
-                keep-alive. Fastify comes with npm alone, so Node stands for it with `node:http`, \
-                which Fastify is built on; Parley's is `/healthz`, FastAPI's `{"hello": "world"}`.
+                keep-alive. Fastify comes with npm alone, so `node:http`, which it is built on, \
+                stands for it; the other row of Node has `ws` beside it. Parley's is `/healthz`, \
+                FastAPI's `{"hello": "world"}`. The verdict is on the ratio of the two stacks.
                 """
         ) { (bench, contender) throws(LoadFailure) in
             let server = try bench.start(contender.stack)
             let url = "http://127.0.0.1:\(server.port)\(contender.stack.helloPath ?? "/")"
-            let lines = try bench.output(of: [
-                "/usr/bin/wrk", "-t1", "-c64", "-d\(size.wrkSeconds)s", "--latency", url,
-            ])
+            let lines = try bench.output(
+                of: [
+                    "/usr/bin/wrk", "-t1", "-c64", "-d\(size.wrkSeconds)s", "--latency", url,
+                ], name: "wrk", within: Double(size.wrkSeconds) + 30)
             try server.checkIsRunning()
             return try readWrk(lines)
         }
