@@ -155,6 +155,12 @@ bench-echo: setup ## Parley's echo against a raw TCP echo, Bun, picows, Node, Fa
 	@$(release_build) --product parley-load
 	@ulimit -n "$$(ulimit -H -n)"; exec .build/release/parley-load echo $(ARGS)
 
+bench-handshakes: setup ## Parley's handshakes, plain and over TLS, beside Bun, nginx, HAProxy; ARGS=--quick
+	@scripts/setup-peers.sh
+	@$(release_build) --product parley
+	@$(release_build) --product parley-load
+	@ulimit -n "$$(ulimit -H -n)"; exec .build/release/parley-load handshakes $(ARGS)
+
 bench-instructions: setup ## User-space instructions per echoed message, beside a loop in C
 	@scripts/setup-peers.sh
 	@$(release_build) --product parley
@@ -196,5 +202,5 @@ distclean: clean ## Remove everything that set-up and build made
 
 .PHONY: help run build cluster calls chaos outages bench-recogniser bench-replies brain setup models setup-tests test check test-swift unit sim test-clients \
 	conversations claims check-peers \
-	test-browser test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo \
+	test-browser test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo bench-handshakes \
 	bench-instructions bench-memory bench-voice million turn-table format lint clean distclean

@@ -9,8 +9,10 @@ import COpenSSL
 final class LoadTLSContext {
     fileprivate let context: OpaquePointer
 
+    /// - Parameter isModern: whether TLS 1.3 with one cipher is the only choice, so that all servers
+    ///   have the same work.
     /// - Throws: `LoadFailure` when OpenSSL cannot be set up.
-    init() throws(LoadFailure) {
+    init(isModern: Bool = false) throws(LoadFailure) {
         guard let context = SSL_CTX_new(TLS_client_method()) else {
             throw LoadFailure("OpenSSL cannot be set up")
         }
@@ -21,9 +23,24 @@ final class LoadTLSContext {
             context,
             Int(SSL_MODE_RELEASE_BUFFERS) | Int(SSL_MODE_ENABLE_PARTIAL_WRITE)
                 | Int(SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER))
+        guard isModern else { return }
+        let isSet =
+            parley_ssl_context_set_versions(context, TLS1_3_VERSION, TLS1_3_VERSION) == 1
+            && SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") == 1
+            && parley_ssl_context_set_groups(context, "X25519") == 1
+        guard isSet else { throw LoadFailure("OpenSSL has no TLS 1.3") }
     }
 
     deinit { SSL_CTX_free(context) }
+}
+
+/// A session that another connection may resume.
+final class LoadTLSSession {
+    fileprivate let session: OpaquePointer
+
+    fileprivate init(_ session: OpaquePointer) { self.session = session }
+
+    deinit { SSL_SESSION_free(session) }
 }
 
 /// The client's side of TLS on one socket.
@@ -51,10 +68,28 @@ final class LoadTLS {
         SSL_set_fd(ssl, descriptor)
     }
 
-    deinit { SSL_free(ssl) }
+    deinit {
+        // Without having been shut down, the session could not be resumed (SSL_shutdown(3)).
+        SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN)
+        SSL_free(ssl)
+    }
 
     /// Whether OpenSSL has bytes that it has already read from the socket.
     var hasPending: Bool { SSL_pending(ssl) > 0 }
+
+    /// The session with the server's last ticket; nil before a ticket has come. TLS 1.3 sends them
+    /// behind the handshake (RFC 8446 §4.6.1), so that they come with the first answer.
+    var session: LoadTLSSession? {
+        guard let session = SSL_get1_session(ssl) else { return nil }
+        let owned = LoadTLSSession(session)
+        return SSL_SESSION_is_resumable(session) == 1 ? owned : nil
+    }
+
+    /// Whether the handshake, once it is done, resumed a session.
+    var isResumed: Bool { SSL_session_reused(ssl) == 1 }
+
+    /// Offers a session's ticket in the handshake, before it begins.
+    func resume(_ session: LoadTLSSession) { SSL_set_session(ssl, session.session) }
 
     /// Continues the handshake.
     func shakeHands() -> Outcome {

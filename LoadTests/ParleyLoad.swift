@@ -26,7 +26,7 @@ struct ParleyLoad: ParsableCommand {
         subcommands: [
             AllCommand.self, RunCommand.self, ScaleCommand.self, FarCommand.self,
             ClaimsCommand.self, FieldsCommand.self, ModelCommand.self, EchoCommand.self,
-            ParseJSONCommand.self, VoiceWindowsCommand.self,
+            HandshakesCommand.self, ParseJSONCommand.self, VoiceWindowsCommand.self,
             IdleMemoryCommand.self, VoiceCommand.self, WorkerCommand.self,
             EchoGeneratorCommand.self, EchoMessagesCommand.self, BareVoiceCommand.self,
         ])

@@ -59,7 +59,9 @@ brain=(
 # For the echo benchmark and the claims.
 peers=(
     gcc                      # the peers in C
+    haproxy                  # the peers of handshakes over TLS: HAProxy
     libssl-dev               # the C WebSocket echo: SHA-1
+    nginx                    # and nginx
     node-ws                  # the peer on Node; its Node is from PyPI
     pocketsphinx-testdata    # what a session says that keeps the recogniser busy
     python3-venv             # the other peers' virtual environment
@@ -126,7 +128,7 @@ run_logged apt "${apt[@]}" install -y --no-install-recommends "${missing[@]}" ||
 
 # These packages start a server of the whole machine, which nothing here asks.
 if [[ -d /run/systemd/system ]]; then
-    for service in haproxy postgresql prometheus redis-server; do
+    for service in haproxy nginx postgresql prometheus redis-server; do
         [[ " ${missing[*]} " != *" $service "* ]] ||
             run_logged systemctl "${as_root[@]}" systemctl disable --now "$service" || true
     done

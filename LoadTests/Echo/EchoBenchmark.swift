@@ -31,7 +31,8 @@ struct EchoPlan {
     /// Milliseconds of a slice that are measured, and of the warm-up before them.
     var length = 1_000
     var warmUp = 250
-    var includesHandshakes = true
+    /// The kinds of handshakes that are measured.
+    var handshakes: [SliceOrder.Kind] = [.handshake]
     var firstPort: UInt16 = 9160
     var serverCore = 0
     var generatorCore = 1
@@ -78,10 +79,12 @@ final class EchoBenchmark {
                     generators)
             }
         }
-        if plan.includesHandshakes {
+        guard !plan.handshakes.isEmpty else { return all }
+        let generators = try open(connections: 0)
+        for kind in plan.handshakes {
             let load = EchoMeasurement.Load(
-                kind: .handshake, connections: HandshakeLoop.width, bytes: 0, depth: 1)
-            all += try measure(load, try open(connections: 0))
+                kind: kind, connections: HandshakeLoop.width, bytes: 0, depth: 1)
+            all += try measure(load, generators)
         }
         return all
     }
@@ -95,7 +98,11 @@ final class EchoBenchmark {
                 executable, "echo-generator", "--port", "\(server.port)",
                 "--process", "\(server.process.identifier)", "--connections", "\(connections)",
             ]
-            if case .webSocket(let path) = server.peer.wire { command += ["--path", path] }
+            switch server.peer.wire {
+            case .raw: break
+            case .webSocket(let path): command += ["--path", path]
+            case .http: command += ["--http"]
+            }
             let process = try PinnedProcess(
                 command, core: plan.generatorCore, isTalking: true)
             guard case .ready = try answer(of: process, for: server.peer) else {
@@ -109,7 +116,7 @@ final class EchoBenchmark {
     private func measure(
         _ load: EchoMeasurement.Load, _ generators: [PinnedProcess]
     ) throws(LoadFailure) -> [EchoMeasurement] {
-        let what = load.kind == .echo ? "\(load.bytes) B" : "handshakes"
+        let what = load.kind == .echo ? "\(load.bytes) B" : "handshakes, \(load.kind.title)"
         printError("\(what), \(load.connections) connections, \(plan.rounds) rounds\n")
         var results = servers.map { EchoMeasurement(peer: $0.peer.name, load: load) }
         let order = SliceOrder(

@@ -73,7 +73,7 @@ struct EchoCommand: ParsableCommand {
         plan.depth = depth
         plan.rounds = quick ? 2 : rounds
         plan.length = quick ? 300 : slice
-        plan.includesHandshakes = handshakes
+        plan.handshakes = handshakes ? [.handshake] : []
         plan.firstPort = firstPort
         plan.seed = seed
         let all = EchoPeer.all(parley: parley, built: built, environment: environment)

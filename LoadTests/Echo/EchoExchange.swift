@@ -10,6 +10,8 @@ enum EchoWire: Equatable {
     case raw
     /// WebSocket messages, at this path.
     case webSocket(path: String)
+    /// Every request is answered with 200, and the connection closed. Only for handshakes.
+    case http
 }
 
 /// `depth` messages that are sent at once, and their answers. Owns both buffers.

@@ -14,6 +14,18 @@ struct SliceOrder: Codable {
         case echo
         /// Connections opened and closed.
         case handshake
+        /// The same over TLS 1.3: with keys and certificate, or resumed with a ticket.
+        case fullTLS, resumedTLS
+
+        /// What it is called in reports.
+        var title: String {
+            switch self {
+            case .echo: "echo"
+            case .handshake: "plain"
+            case .fullTLS: "TLS 1.3, full"
+            case .resumedTLS: "TLS 1.3, resumed"
+            }
+        }
     }
 
     var kind: Kind
@@ -32,6 +44,13 @@ enum GeneratorLine: Codable {
     case failed(String)
 }
 
+/// The loops of one generator's handshakes.
+private struct Handshakes {
+    let plain: HandshakeLoop
+    let full: HandshakeLoop
+    let resumed: HandshakeLoop
+}
+
 /// `parley-load echo-generator`: started by the benchmark.
 struct EchoGeneratorCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -41,14 +60,17 @@ struct EchoGeneratorCommand: ParsableCommand {
     @Option(help: "The peer's port.") var port: UInt16
     @Option(help: "The peer's process.") var process: Int32
     @Option(help: "The WebSocket's path; without, the peer is raw.") var path: String?
+    @Flag(help: "The peer answers requests with 200.") var http = false
     @Option(help: "Connections for echoes.") var connections: Int
 
     func run() throws {
-        let wire = path.map { EchoWire.webSocket(path: $0) } ?? .raw
+        let wire = http ? .http : path.map { EchoWire.webSocket(path: $0) } ?? .raw
         let target = EchoTarget(wire: wire, port: port, process: process)
         do throws(LoadFailure) {
             let echoes = try EchoLoop(to: target, connections: connections)
-            let handshakes = HandshakeLoop(to: target)
+            let handshakes = try Handshakes(
+                plain: HandshakeLoop(to: target), full: HandshakeLoop(to: target, .full),
+                resumed: HandshakeLoop(to: target, .resumed))
             say(.ready)
             while let line = readLine() {
                 guard let order = try? JSONDecoder().decode(SliceOrder.self, from: Data(line.utf8))
@@ -61,15 +83,23 @@ struct EchoGeneratorCommand: ParsableCommand {
     }
 
     private func run(
-        _ order: SliceOrder, _ echoes: EchoLoop, _ handshakes: HandshakeLoop, _ wire: EchoWire
+        _ order: SliceOrder, _ echoes: EchoLoop, _ handshakes: Handshakes, _ wire: EchoWire
     ) throws(LoadFailure) -> SliceResult {
         switch order.kind {
         case .echo:
             let exchange = EchoExchange(
                 wire: wire, payloadBytes: order.bytes, depth: order.depth)
             return try echoes.run(exchange, warmUp: order.warmUp, length: order.length)
-        case .handshake: return try handshakes.run(warmUp: order.warmUp, length: order.length)
+        case .handshake: return try run(handshakes.plain, order)
+        case .fullTLS: return try run(handshakes.full, order)
+        case .resumedTLS: return try run(handshakes.resumed, order)
         }
+    }
+
+    private func run(
+        _ loop: HandshakeLoop, _ order: SliceOrder
+    ) throws(LoadFailure) -> SliceResult {
+        try loop.run(warmUp: order.warmUp, length: order.length)
     }
 
     private func say(_ line: GeneratorLine) {

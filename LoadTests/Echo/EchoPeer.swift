@@ -14,6 +14,14 @@ struct EchoPeer {
     let command: (UInt16) -> [String]
     let wire: EchoWire
 
+    /// The command that starts a binary of Parley with one shard and its echo.
+    static func parley(_ binary: String, on port: UInt16) -> [String] {
+        [
+            binary, "serve", "--host", "127.0.0.1", "--port", "\(port)", "--shards", "1",
+            "--debug-echo", "true", "--log-level", "warning",
+        ]
+    }
+
     /// All peers. The raw echo is the first, because the other rates are also given as ratios to
     /// its rate.
     /// - Parameters:
@@ -29,12 +37,7 @@ struct EchoPeer {
                 command: { ["\(built)/tcp_echo", "\($0)"] }, wire: .raw),
             EchoPeer(
                 name: "**Parley**", word: "parley",
-                command: {
-                    [
-                        parley, "serve", "--host", "127.0.0.1", "--port", "\($0)",
-                        "--shards", "1", "--debug-echo", "true", "--log-level", "warning",
-                    ]
-                }, wire: .webSocket(path: "/debug/echo")),
+                command: { EchoPeer.parley(parley, on: $0) }, wire: .webSocket(path: "/debug/echo")),
             EchoPeer(
                 name: "bare WebSocket echo (C, epoll)", word: "c",
                 command: { ["\(built)/websocket_echo", "\($0)"] }, wire: root),

@@ -14,6 +14,9 @@ struct SliceResult: Codable {
     var waitedNanoseconds: Int64 = 0
     /// Processor time of the server's process, all its threads.
     var serverNanoseconds: Int64 = 0
+    /// From the beginning of a connection to its answer, in milliseconds; nil for echoes.
+    var p50: Double?
+    var p99: Double?
 
     /// Messages, or connections, per second.
     var rate: Double { Double(count) * 1e9 / Double(nanoseconds) }
@@ -28,7 +31,8 @@ struct SliceClock {
     private let process: Int32
     private let countFrom: Int64
     private let end: Int64
-    private var isCounting = false
+    /// Whether this is the measured part.
+    private(set) var isCounting = false
     private var begin: Int64 = 0
     private var serverAtBegin: Int64 = 0
     /// Whether the slice is over.

@@ -90,9 +90,12 @@ final class LocalParley {
         return ["--max-connections", "\(room + 100)", "--max-sessions", "\(room)"]
     }
 
-    /// Makes a self-signed certificate for the run, and returns the options for it.
-    private static func certificate() throws(LoadFailure) -> [String] {
-        let folder = ".build/load"
+    /// The folder of the run's certificate: cert.pem and key.pem.
+    static let certificates = ".build/load"
+
+    /// Makes a self-signed certificate (ECDSA, P-256) for the run, and returns the options for it.
+    static func certificate() throws(LoadFailure) -> [String] {
+        let folder = certificates
         let (key, certificate) = ("\(folder)/key.pem", "\(folder)/cert.pem")
         let openssl = try PinnedProcess(
             [
