@@ -60,6 +60,28 @@ struct MetricsPage {
     /// A quantile of the values that the histogram counted since `earlier`: the upper bound of its
     /// bucket, in the histogram's unit. Nil when nothing was counted.
     func quantile(_ share: Double, of histogram: String, since earlier: MetricsPage) -> Double? {
+        let counts = counts(of: histogram, since: earlier)
+        guard let total = counts.last?.count, total > 0 else { return nil }
+        return counts.first { $0.count >= total * share }?.bound
+    }
+
+    /// The same within its bucket, whose values are taken as spread evenly.
+    func estimate(_ share: Double, of histogram: String, since earlier: MetricsPage) -> Double? {
+        let counts = counts(of: histogram, since: earlier)
+        guard let total = counts.last?.count, total > 0,
+            let index = counts.firstIndex(where: { $0.count >= total * share })
+        else { return nil }
+        let (bound, count) = counts[index]
+        let lower = index > 0 ? counts[index - 1] : (bound: 0, count: 0)
+        guard bound.isFinite else { return lower.bound }
+        let part = (total * share - lower.count) / (count - lower.count)
+        return lower.bound + part * (bound - lower.bound)
+    }
+
+    /// The cumulative counts of a histogram's buckets since `earlier`, by bound.
+    private func counts(
+        of histogram: String, since earlier: MetricsPage
+    ) -> [(bound: Double, count: Double)] {
         var counts: [(bound: Double, count: Double)] = []
         for (bound, count) in buckets[histogram] ?? [] {
             let before = earlier.buckets[histogram]?.filter { $0.bound == bound }
@@ -70,8 +92,6 @@ struct MetricsPage {
                 counts.append((bound, count - (before ?? 0)))
             }
         }
-        let sorted = counts.sorted { $0.bound < $1.bound }
-        guard let total = sorted.last?.count, total > 0 else { return nil }
-        return sorted.first { $0.count >= total * share }?.bound
+        return counts.sorted { $0.bound < $1.bound }
     }
 }

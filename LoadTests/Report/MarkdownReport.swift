@@ -172,6 +172,25 @@ struct MarkdownReport {
                     "\(grouped(result.scenario.slow)) / \(grouped(counts.slowClosed))"
                 ))
         }
+        rows += costRows(result)
+        for (reason, count) in result.errors.sorted(by: { $0.key < $1.key }) {
+            rows.append(("error, \(grouped(count)) times", reason.replacing("|", with: "\\|")))
+        }
+        return "| | |\n|---|---|\n"
+            + rows.map { "| \($0.0) | \($0.1) |" }.joined(separator: "\n")
+    }
+
+    /// The server's own delay, and processor time.
+    private static func costRows(_ result: ScenarioResult) -> [(String, String)] {
+        var rows: [(String, String)] = []
+        if let delay = result.serverDeltaDelay {
+            let values = [delay.p50, delay.p90, delay.p99, delay.p999].map { decimal($0, 2) }
+            rows.append(
+                (
+                    "server's own delay of a delta, p50 / p90 / p99 / p99.9, ms",
+                    values.joined(separator: " / ")
+                ))
+        }
         let cpu = result.serverCPUSeconds.map { decimal($0, 2) } ?? "–"
         rows.append(
             (
@@ -183,11 +202,7 @@ struct MarkdownReport {
             rows.append(
                 ("CPU of the server while they opened", "\(decimal(spent, 2)) s, \(each) µs each"))
         }
-        for (reason, count) in result.errors.sorted(by: { $0.key < $1.key }) {
-            rows.append(("error, \(grouped(count)) times", reason.replacing("|", with: "\\|")))
-        }
-        return "| | |\n|---|---|\n"
-            + rows.map { "| \($0.0) | \($0.1) |" }.joined(separator: "\n")
+        return rows
     }
 
     // MARK: Cells

@@ -11,6 +11,8 @@ struct ScenarioResult: Codable, Sendable {
     var errors: [String: Int] = [:]
     /// Latencies by kind.
     var latencies: [LatencyKind: LatencySummary] = [:]
+    /// What of the deltas' latency the server says is its own; nil where it does not say.
+    var serverDeltaDelay: DelayEstimate?
     /// The server before there were sessions.
     var before: ServerSample?
     /// The server once all sessions are open, before they begin their work.
@@ -201,6 +203,24 @@ struct LatencySummary: Codable, Equatable, Sendable {
     var p99: Double
     var p999: Double
     var max: Double
+}
+
+/// The server's own delay of a delta in the measured part without its ramp, from
+/// `parley_delta_delay_seconds`: in milliseconds, interpolated within its buckets.
+struct DelayEstimate: Codable, Equatable, Sendable {
+    var p50: Double
+    var p90: Double
+    var p99: Double
+    var p999: Double
+
+    /// Nil where no delta was counted between the two pages.
+    init?(_ page: MetricsPage, since earlier: MetricsPage) {
+        let values = [0.5, 0.9, 0.99, 0.999].compactMap {
+            page.estimate($0, of: "parley_delta_delay_seconds", since: earlier).map { $0 * 1_000 }
+        }
+        guard values.count == 4 else { return nil }
+        (p50, p90, p99, p999) = (values[0], values[1], values[2], values[3])
+    }
 }
 
 /// The state of a server's processes at one time.

@@ -140,12 +140,16 @@ final class ScenarioRun {
         try pump(workers, until: start + Int64(scenario.rampSeconds * 1e9)) { false }
         let spentBefore = generatorSeconds(workers)
         let serverBefore = probe.cpuSeconds
+        let pageBefore = try probe.metrics()
         let began = monotonicNanoseconds()
         try pump(workers, until: end) { false }
         result.measuredSeconds = Double(monotonicNanoseconds() - began) / 1e9
         result.serverCPUSeconds = probe.isPossible ? probe.cpuSeconds - serverBefore : nil
         result.generatorCPUSeconds = generatorSeconds(workers) - spentBefore
         result.with = try probe.sample(sessions: openSessions)
+        if let pageBefore, let page = try probe.metrics() {
+            result.serverDeltaDelay = DelayEstimate(page, since: pageBefore)
+        }
         progress.phase = "ending"
         try pump(workers, until: end + 30_000_000_000) { self.hasAll(3) }
         guard hasAll(3) else { throw LoadFailure("a worker does not come to an end") }

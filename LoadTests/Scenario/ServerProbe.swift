@@ -49,6 +49,12 @@ struct ServerProbe {
         return sum
     }
 
+    /// The metrics of a server that is one process and has some; nil otherwise.
+    func metrics() throws(LoadFailure) -> MetricsPage? {
+        guard target.hasMetrics, target.urls.count == 1 else { return nil }
+        return try MetricsPage(of: ServerAddress(target.urls[0]))
+    }
+
     /// The servers' memory by what holds it; nil where none says.
     private func parts() throws(LoadFailure) -> [String: Double]? {
         guard target.hasMetrics else { return nil }

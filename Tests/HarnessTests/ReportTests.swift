@@ -40,6 +40,24 @@ import Testing
         #expect(((result().ledgerDifferencePercent ?? 0) + 5).magnitude < 1e-9)
     }
 
+    /// Of 100 deltas, 90 took 0 to 4 ms and 10 took 4 to 5 ms.
+    @Test func theServersOwnDelayIsInterpolatedWithinItsBuckets() throws {
+        func page(_ counts: [Int]) -> MetricsPage {
+            let bounds = ["0.004", "0.005", "+Inf"]
+            return MetricsPage(
+                parsing: zip(bounds, counts).map { bound, count in
+                    "parley_delta_delay_seconds_bucket{le=\"\(bound)\"} \(count)\n"
+                }.joined())
+        }
+        let earlier = page([7, 7, 7])
+        #expect(DelayEstimate(earlier, since: earlier) == nil)
+        let delay = try #require(DelayEstimate(page([97, 107, 107]), since: earlier))
+        #expect((delay.p90 - 4).magnitude < 1e-9 && (delay.p99 - 4.9).magnitude < 1e-9)
+        var result = result()
+        result.serverDeltaDelay = delay
+        #expect(MarkdownReport.details(result).contains("ms | 2.22 / 4.00 / 4.90 / 4.99 |"))
+    }
+
     /// Turns that are due while another one is late are counted as open.
     @Test func turnsThatNeverBeganCountAsOpen() {
         var result = result()

@@ -22,9 +22,6 @@ enum CensusText: UInt8, CaseIterable {
 final class CensusIO: IO {
     /// The listening handle, for `Shard.listen(on:)`.
     static let listener: IOHandle = 0
-    /// Maximum reports of one wait, the same as for epoll (EpollIO).
-    private static let reportsPerWait = 64
-
     private(set) var now = Instant(nanoseconds: 0)
     /// The clock does not advance beyond this time.
     var horizon = Instant(nanoseconds: 0)
@@ -128,10 +125,10 @@ final class CensusIO: IO {
 
     // MARK: IO
 
-    func wait(until deadline: Instant?) -> Int {
+    func wait(until deadline: Instant?, atMost limit: Int) -> Int {
         reports.removeAll(keepingCapacity: true)
         isListenerReady = waiting > 0 || waitingOperators > 0
-        let end = min(ready.count, readyStart + Self.reportsPerWait)
+        let end = min(ready.count, readyStart + limit)
         while readyStart < end {
             reports.append(ready[readyStart])
             readyStart += 1

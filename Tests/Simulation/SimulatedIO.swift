@@ -69,6 +69,8 @@ package final class SimulatedIO: IO {
     package private(set) var isIdle = false
     /// Number of calls of `wait`.
     package private(set) var waits = 0
+    /// How many reports the last wait was to take.
+    package private(set) var reportLimit = 0
     /// Errors with which the next accepts fail, in order.
     package var acceptFailures: [Int32] = []
     /// Maximum open handles without the listener; nil: no limit.
@@ -88,6 +90,8 @@ package final class SimulatedIO: IO {
     private var backlog: [SimulatedSocket] = []
     private var isListening = true
     private var reports: [Readiness] = []
+    /// The last handle that the last wait reported, where it left others out.
+    private var lastReported: IOHandle?
 
     /// Creates a kernel at time 0.
     package init(seed: UInt64, faults: SimulatedFaults = SimulatedFaults()) {
@@ -120,10 +124,10 @@ package final class SimulatedIO: IO {
 
     // MARK: IO
 
-    package func wait(until deadline: Instant?) -> Int {
+    package func wait(until deadline: Instant?, atMost limit: Int) -> Int {
         waits += 1
-        reports = injectedReports + readyReports()
-        injectedReports = []
+        reportLimit = limit
+        takeReports(atMost: limit)
         isIdle = false
         if !reports.isEmpty { return reports.count }
         if let deadline, deadline <= horizon {
@@ -133,6 +137,17 @@ package final class SimulatedIO: IO {
             isIdle = true
         }
         return 0
+    }
+
+    /// Takes ready handles in turns, as the kernel does.
+    private func takeReports(atMost limit: Int) {
+        var ready = readyReports()
+        if let last = lastReported, let next = ready.firstIndex(where: { $0.handle > last }) {
+            ready = Array(ready[next...] + ready[..<next])
+        }
+        lastReported = ready.count > limit ? ready[limit - 1].handle : nil
+        reports = injectedReports + ready.prefix(limit).map { $0.report }
+        injectedReports = []
     }
 
     package func readiness(at position: Int) -> Readiness { reports[position] }
@@ -249,11 +264,13 @@ package final class SimulatedIO: IO {
     }
 
     /// Reports in handle order; a dictionary's order would differ between runs.
-    private func readyReports() -> [Readiness] {
+    private func readyReports() -> [(handle: IOHandle, report: Readiness)] {
         watches.keys.sorted().compactMap { handle in
             guard let watch = watches[handle] else { return nil }
-            if handle == SimulatedIO.listener { return listenerReport(watch) }
-            return report(of: socket(of: handle), watch)
+            let report =
+                handle == SimulatedIO.listener
+                ? listenerReport(watch) : report(of: socket(of: handle), watch)
+            return report.map { (handle, $0) }
         }
     }
 

@@ -93,6 +93,8 @@ package final class SimulatedTLSClient {
         guard let certificate = SSL_get0_peer_certificate(ssl) else { return nil }
         return ASN1_INTEGER_get(X509_get0_serialNumber(certificate))
     }
+    /// The number of certificates that the server has sent.
+    package var chainCount: Int { Int(OPENSSL_sk_num(SSL_get_peer_cert_chain(ssl))) }
     /// The protocol selected by ALPN.
     package var selectedProtocol: String {
         var name: UnsafePointer<UInt8>?

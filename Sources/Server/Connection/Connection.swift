@@ -20,7 +20,7 @@ import Session
 final class LiveSession {
     let session: VoiceSession
     /// Number of the next event.
-    var eventNumber: UInt64 = 1
+    @exclusivity(unchecked) var eventNumber: UInt64 = 1
     /// When it wants to be called again, as of its last step.
     var deadline: Instant?
     /// The dialect of its client. One byte, which lies in the padding behind `deadline`.
@@ -30,13 +30,13 @@ final class LiveSession {
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(LiveSession.self)
     /// Agents at work for it.
-    var work: AgentWork
+    @exclusivity(unchecked) var work: AgentWork
     /// Responses that it has begun. Four bytes, which lie in the padding behind `work`.
     var turns: UInt32 = 0
     /// Limits of its credential; nil where there are none.
     var grant: SessionGrant?
     /// How its client comes back to it; nil where it has not asked for that.
-    var resume: ResumeState?
+    @exclusivity(unchecked) var resume: ResumeState?
 
     /// - Parameter caller: whose session it is.
     init(session: VoiceSession, caller: CallerTag, dialect: RealtimeDialect = .ga) {

@@ -76,9 +76,7 @@ extension NetworkAddress {
 
 /// The production backend.
 package final class EpollIO: IO {
-    /// Reports taken from either epoll at once. 64, as many as the pool keeps chunks: the answers of
-    /// a tick then need no allocation, and stay in the cache. A call per 64 reports costs nothing
-    /// beside the reads; the next call reports the other handles first.
+    /// Reports taken from either epoll at once, at most. The next call reports the other handles first.
     static let maxEventsPerWait = 64
     /// Marks the eventfd's own reports; no `EventToken` has kind 15.
     private static let wakeData = UInt64.max
@@ -129,13 +127,15 @@ package final class EpollIO: IO {
 
     package var now: Instant { MonotonicClock.now }
 
-    package func wait(until deadline: Instant?) -> Int {
+    package func wait(until deadline: Instant?, atMost limit: Int) -> Int {
         var until = deadline
         if let due = batching.due { until = min(until ?? due, due) }
         // EINTR and nothing else can happen here; the shard simply takes another tick.
         let count = max(
             0,
-            epoll_wait(epoll, events, Int32(EpollIO.maxEventsPerWait), milliseconds(until: until)))
+            epoll_wait(
+                epoll, events, Int32(min(limit, EpollIO.maxEventsPerWait)),
+                milliseconds(until: until)))
         var kept = 0
         var isBatchReady = false
         for position in 0..<Int(count) {

@@ -2,7 +2,7 @@
 // this) is the kernel's; `SimulatedIO` (Tests/Simulation) is driven by a seed and a virtual clock,
 // so that the same shard code runs under both.
 //
-// Invariant: no call blocks, except `wait(until:)`; no call is made from any but the shard's
+// Invariant: no call blocks, except `wait(until:atMost:)`; no call is made from any but the shard's
 // thread, except `wake`.
 
 import Codec
@@ -83,7 +83,7 @@ package struct Interest: OptionSet, Sendable {
     package static let batched = Interest(rawValue: 4)
 }
 
-/// One report of `wait(until:)`.
+/// One report of `wait(until:atMost:)`.
 package struct Readiness: Sendable {
     /// The target, as given to `watch`.
     package var token: EventToken
@@ -122,7 +122,7 @@ package struct IOError: Error, Equatable, Sendable {
 package enum IOOutcome: Equatable, Sendable {
     /// So many bytes were moved (1 or more), or this handle was accepted.
     case done(Int)
-    /// Nothing now; `wait(until:)` reports when there is.
+    /// Nothing now; `wait(until:atMost:)` reports when there is.
     case wouldBlock
     /// The peer will send no more.
     case ended
@@ -136,15 +136,18 @@ package protocol IO: AnyObject {
     /// The monotonic clock.
     var now: Instant { get }
 
-    /// Makes a `wait(until:)` in progress, or the next one, return. Called from any thread, and
+    /// Makes a `wait(until:atMost:)` in progress, or the next one, return. Called from any thread, and
     /// safe even after the backend is gone.
     var wake: @Sendable () -> Void { get }
 
     /// Waits until a watched handle is ready, `wake` is called, or the deadline has come; nil waits
-    /// without limit. Returns how many reports there are; they stay valid until the next call.
-    func wait(until deadline: Instant?) -> Int
+    /// without limit.
+    /// - Parameter limit: how many reports are taken, those of `.batched` handles aside. Handles that are
+    ///   left out come first in the next call.
+    /// - Returns: how many reports there are; they stay valid until the next call.
+    func wait(until deadline: Instant?, atMost limit: Int) -> Int
 
-    /// A report of the last `wait(until:)`.
+    /// A report of the last `wait(until:atMost:)`.
     /// - Precondition: `position` is below what that call returned.
     func readiness(at position: Int) -> Readiness
 

@@ -63,15 +63,19 @@ package typealias SessionCounter = KeyPath<SessionCounters, Int>
 
 /// The distributions of one shard.
 package enum ShardHistogram: Int, CaseIterable, Sendable {
-    case transcript, firstToken, firstAudio, eventLoopLag, eventLoopTick, sessionScan, deltaDelay
+    case transcript, firstToken, firstAudio, eventLoopLag, eventLoopTick, sessionScan
     case storeWrite, storeClaim, storeRelease, storeRemove, storeHeartbeat, storeUse
     case storePlaces, storeShare, storeFind
+    /// The last: it has buckets of its own.
+    case deltaDelay
 }
 
-/// Buckets whose upper bounds double, and one more for what is beyond.
+/// Buckets whose upper bounds double after a number of equal steps, and one more for what is beyond.
 struct DoublingBuckets: Sendable {
     let firstBound: Int
     let boundCount: Int
+    /// The steps of a doubling are 2 to this power.
+    var stepBits = 0
 
     /// Cells that a distribution takes: its buckets, and the sum of its values.
     var cellCount: Int { boundCount + 2 }
@@ -79,13 +83,21 @@ struct DoublingBuckets: Sendable {
     /// The bucket of a value; of negative ones the first.
     @inline(__always)
     func index(of value: Int) -> Int {
-        // The number of bits above the first bound.
-        let units = UInt(max(0, value - 1) / firstBound)
-        return min(UInt.bitWidth - units.leadingZeroBitCount, boundCount)
+        guard value > firstBound else { return 0 }
+        // In units of one step of the first doubling: its highest bit is the doubling, the bits behind
+        // that are the step.
+        let units = UInt(((value - 1) << stepBits) / firstBound)
+        let doubling = UInt.bitWidth - 1 - units.leadingZeroBitCount - stepBits
+        let step = Int(units >> UInt(doubling)) & (1 << stepBits - 1)
+        return min(doubling << stepBits + step + 1, boundCount)
     }
 
     /// The upper bound of a bucket; nil: it has none.
-    func bound(of index: Int) -> Int? { index < boundCount ? firstBound << index : nil }
+    func bound(of index: Int) -> Int? {
+        guard index < boundCount else { return nil }
+        let steps = 1 << stepBits
+        return (firstBound << (index >> stepBits)) / steps * (steps + index & (steps - 1))
+    }
 }
 
 /// Values counted in buckets.
@@ -123,6 +135,10 @@ package final class ShardMetrics: Sendable {
 
     /// Of durations, in nanoseconds: from 0.1 ms to 26 s.
     private static let durationBuckets = DoublingBuckets(firstBound: 100_000, boundCount: 19)
+    /// Of the delays of deltas, in nanoseconds: from 0.1 to 410 ms, in four steps for each doubling. Their
+    /// p99 is some milliseconds, and a bucket from 3.2 to 6.4 ms would hide it.
+    private static let delayBuckets = DoublingBuckets(
+        firstBound: 100_000, boundCount: 49, stepBits: 2)
     /// Of ledgers, in bytes: from 512, less than any session, to 1 MiB.
     private static let ledgerBuckets = DoublingBuckets(firstBound: 512, boundCount: 12)
     /// The cells of `ShardMetric` come first, then those of sessions' counters, of the
@@ -131,7 +147,8 @@ package final class ShardMetrics: Sendable {
     static let firstHistogramCell =
         firstCounterCell + MemoryLayout<SessionCounters>.size / MemoryLayout<Int>.size
     private static let firstLedgerCell =
-        firstHistogramCell + ShardHistogram.allCases.count * durationBuckets.cellCount
+        firstHistogramCell + ShardHistogram.deltaDelay.rawValue * durationBuckets.cellCount
+        + delayBuckets.cellCount
     private static let cellCount =
         firstLedgerCell + SessionState.allCases.count * ledgerBuckets.cellCount
 
@@ -185,14 +202,14 @@ package final class ShardMetrics: Sendable {
     /// The same without the 128 bits of a `Duration`, whose arithmetic costs 200 instructions.
     func observe(_ histogram: ShardHistogram, nanoseconds: Int, times: Int = 1) {
         let nanoseconds = max(0, nanoseconds)
-        let (first, buckets) = (firstCell(of: histogram), Self.durationBuckets)
+        let (first, buckets) = (firstCell(of: histogram), Self.buckets(of: histogram))
         addToCell(first + buckets.index(of: nanoseconds), times)
         addToCell(first + buckets.boundCount + 1, nanoseconds * times)
     }
 
     /// The durations of a histogram, in nanoseconds.
     package func distribution(of histogram: ShardHistogram) -> MetricDistribution {
-        distribution(at: firstCell(of: histogram), Self.durationBuckets)
+        distribution(at: firstCell(of: histogram), Self.buckets(of: histogram))
     }
 
     /// Counts an owner's ledger among those of a state, or takes it out. Only the shard's thread may
@@ -219,6 +236,11 @@ package final class ShardMetrics: Sendable {
         let last = first + buckets.boundCount + 1
         return MetricDistribution(
             buckets: buckets, counts: (first..<last).map(value), sum: value(ofCell: last))
+    }
+
+    @inline(__always)
+    private static func buckets(of histogram: ShardHistogram) -> DoublingBuckets {
+        histogram == .deltaDelay ? delayBuckets : durationBuckets
     }
 
     private func firstCell(of histogram: ShardHistogram) -> Int {

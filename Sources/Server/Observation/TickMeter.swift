@@ -68,6 +68,8 @@ struct TickMeter {
     private var jobs: JobBacklog
     /// Pieces of models' replies that this tick has taken.
     private var deltas = 0
+    /// Whether the last tick has passed on pieces of models' replies.
+    private(set) var hadDeltas = false
 
     /// Measures from now on.
     init(at now: Instant) {
@@ -96,7 +98,8 @@ struct TickMeter {
     mutating func endTick(
         _ clock: ShardClock, _ metrics: ShardMetrics
     ) -> (share: Double, seconds: Int)? {
-        if deltas > 0 {
+        hadDeltas = deltas > 0
+        if hadDeltas {
             let nanoseconds = clock.tickEnd.nanoseconds - jobs.tickSince.nanoseconds
             metrics.observe(.deltaDelay, nanoseconds: Int(nanoseconds), times: deltas)
             deltas = 0

@@ -98,8 +98,11 @@ package final class TLSContext: @unchecked Sendable {
         SSL_CTX_set_security_level(pointer, Self.securityLevel)
         SSL_CTX_set_options(
             pointer, parley_ssl_no_renegotiation() | parley_ssl_no_compression())
-        // Between two messages a connection has no buffers, which would be 34 of 48 kB.
-        _ = parley_ssl_context_set_mode(pointer, Int(SSL_MODE_RELEASE_BUFFERS))
+        // Between two messages a connection has no buffers, which would be 34 of 48 kB. And the chain is
+        // the one of `tls-cert`: OpenSSL would otherwise look for a missing one in every handshake, among
+        // the authorities of clients.
+        _ = parley_ssl_context_set_mode(
+            pointer, Int(SSL_MODE_RELEASE_BUFFERS) | Int(SSL_MODE_NO_AUTO_CHAIN))
         _ = parley_ssl_context_set_certificate_limit(pointer, Self.maxClientChainBytes)
         SSL_CTX_set_alpn_select_cb(
             pointer,

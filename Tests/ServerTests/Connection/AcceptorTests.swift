@@ -18,7 +18,7 @@ private final class ScriptedIO: IO {
 
     var now: Instant { .milliseconds(0) }
     var wake: @Sendable () -> Void { {} }
-    func wait(until deadline: Instant?) -> Int { 0 }
+    func wait(until deadline: Instant?, atMost limit: Int) -> Int { 0 }
     func readiness(at position: Int) -> Readiness { preconditionFailure("nothing is reported") }
     func accept(from listener: IOHandle, peer: inout NetworkAddress) -> IOOutcome {
         outcomes.isEmpty ? .wouldBlock : outcomes.removeFirst()

@@ -78,7 +78,8 @@ import Testing
         func reported(waits: Int) -> Set<Int> {
             var seen: Set<Int> = []
             for _ in 0..<waits {
-                let count = io.wait(until: io.now + ReadBatching.hold * 4)
+                let count = io.wait(
+                    until: io.now + ReadBatching.hold * 4, atMost: EpollIO.maxEventsPerWait)
                 for position in 0..<count { seen.insert(io.readiness(at: position).token.index) }
             }
             return seen
@@ -97,6 +98,17 @@ import Testing
         // The kernel reports ready handles in turns.
         for _ in 0..<100 where seen != all { seen.formUnion(watched.reported(waits: 1)) }
         #expect(seen == all)
+    }
+
+    @Test func handlesThatALimitLeavesOutComeNext() throws {
+        let watched = try Watched()
+        for _ in 0..<12 { watched.add(.reads) }
+        var seen: [Int] = []
+        for _ in 0..<3 {
+            #expect(watched.io.wait(until: nil, atMost: 4) == 4)
+            seen += (0..<4).map { watched.io.readiness(at: $0).token.index }
+        }
+        #expect(Set(seen) == Set(watched.descriptors.map(Int.init)))
     }
 
     @Test func aWatchedHandleMayBecomeBatched() throws {

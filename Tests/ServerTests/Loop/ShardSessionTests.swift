@@ -83,6 +83,34 @@ private struct PacedModel: LanguageModel {
         #expect(server.metrics.total(of: .agentTasks) == 0)
     }
 
+    /// A delta leaves with the tick's writes, and must not wait there for many others.
+    @Test func takesFewReportsWhileModelsStream() throws {
+        let (server, client) = try openServer(PacedModel(words: ["a", "b"]))
+        #expect(server.io.reportLimit == 64)
+        let others = (0..<40).map { _ in server.openClient() }
+        #expect(server.run())
+        ask(client)
+        #expect(server.run(for: .milliseconds(99)))
+        server.io.horizon = server.io.now + .milliseconds(1)
+        // The ticks in which the delta is made, and in which it is delivered.
+        while client.eventTypes.last != "response.output_text.delta" {
+            #expect(server.shard.tick())
+            client.poll()
+        }
+        for (number, other) in others.enumerated() { other.send(.ping, [UInt8(number)]) }
+        func answered() -> Int {
+            others.filter { other in
+                other.poll()
+                return other.messages.contains { if case .pong = $0 { true } else { false } }
+            }.count
+        }
+        #expect(server.shard.tick())
+        #expect(server.io.reportLimit == 16 && answered() == 16)
+        // That tick had none.
+        #expect(server.shard.tick())
+        #expect(server.io.reportLimit == 64 && answered() == 40)
+    }
+
     @Test func failsTheResponseWhenTheModelFailsAndLivesOn() throws {
         var model = PacedModel()
         model.failure = .upstream(status: 500, message: "broken")

@@ -56,6 +56,24 @@ import Testing
         #expect(shard.distribution(of: .firstAudio).sum == 0)
     }
 
+    /// Four steps for each doubling: 100, 125, 150, 175, 200, 250 µs …
+    @Test(arguments: [
+        (0, 0), (100_000, 0), (100_001, 1), (125_000, 1), (125_001, 2), (175_000, 3),
+        (175_001, 4), (200_000, 4), (200_001, 5), (250_000, 5), (3_200_000, 20),
+        (3_200_001, 21), (409_600_000, 48), (409_600_001, 49), (900_000_000_000, 49),
+    ])
+    func putsTheDelayOfADeltaIntoAFinerBucket(nanoseconds: Int, bucket: Int) {
+        let shard = ShardMetrics()
+        shard.observe(.deltaDelay, nanoseconds: nanoseconds, times: 3)
+        let distribution = shard.distribution(of: .deltaDelay)
+        #expect(distribution.counts.firstIndex(of: 3) == bucket)
+        #expect(distribution.sum == 3 * nanoseconds)
+        #expect(distribution.buckets.bound(of: 21) == 4_000_000)
+        let others = ShardHistogram.allCases.filter { $0 != .deltaDelay }
+        #expect(others.allSatisfy { shard.distribution(of: $0).sum == 0 })
+        #expect(shard.ledgerCellsAreZero)
+    }
+
     @Test func bucketsAreCumulative() {
         let metrics = ServerMetrics(shards: 2, workers: { WorkerCounts() })
         metrics.shards[0].observe(.transcript, .milliseconds(1))

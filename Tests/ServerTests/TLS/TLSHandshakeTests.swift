@@ -52,6 +52,16 @@ import Testing
         #expect(world.server.metrics.total(of: .tlsHandshakesFailed) == 1)
     }
 
+    /// Also where an authority of clients has issued the server's certificate.
+    @Test(arguments: tlsVersions)
+    func sendsNoCertificateBesideThoseOfItsFile(version: Int32) throws {
+        let authority = TestAuthority()
+        let world = try TLSWorld(authority: authority, clientCA: authority, clients: .optional)
+        let client = world.connect { $0.version = version }
+        world.settle(client)
+        #expect(client.isEstablished && client.chainCount == 1)
+    }
+
     @Test(arguments: tlsVersions)
     func asksForCertificatesOfClients(version: Int32) throws {
         let ours = TestAuthority(name: "Ours")

@@ -22,14 +22,15 @@ struct TLSWorld {
     /// - Parameter stapleLifetime: seconds for which an OCSP response is stapled; nil: none is.
     init(
         seed: UInt64 = 1, faults: SimulatedFaults = SimulatedFaults(),
-        clientCA: TestAuthority? = nil, clients: TLSClientAuthentication = .required,
+        authority: TestAuthority = TestAuthority(), clientCA: TestAuthority? = nil,
+        clients: TLSClientAuthentication = .required,
         stapleLifetime: Int? = nil,
         _ change: (inout ServerConfiguration) -> Void = { _ in }
     ) throws {
         var configuration = ServerConfiguration()
         configuration.debugEcho = true
         change(&configuration)
-        authority = TestAuthority()
+        self.authority = authority
         certificate = authority.issue()
         tickets = TLSTicketKeys(
             period: configuration.tlsTicketPeriod, at: Instant(nanoseconds: 0))
