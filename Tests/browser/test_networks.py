@@ -1,6 +1,9 @@
 """The page over https and on a bad network, and parley.js in a page of another site."""
 
+import contextlib
+import http.server
 import itertools
+import threading
 
 import pytest
 from cutting_proxy import CuttingProxy
@@ -29,42 +32,48 @@ document.getElementById("type").onclick = () => session.say("This page is new");
 </script>"""
 
 
-def other_site(browser, server, token="any"):
-    """The page of another site, which uses the server."""
-    context = browser.new_context(permissions=["microphone"])
-    context.set_default_timeout(1000 * HANG_GUARD)
-    page = context.new_page()
-    site = f"http://localhost:{server.other_port}/"
-    body = OTHER_PAGE.replace("PORT", str(server.port)).replace("TOKEN", token)
-    page.route(site, lambda route: route.fulfill(body=body, content_type="text/html"))
-    page.goto(site)
-    return page
+@contextlib.contextmanager
+def other_site(port, server, token):
+    """Serves the page of another site, which uses the server."""
+    body = OTHER_PAGE.replace("PORT", str(server.port)).replace("TOKEN", token).encode()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):  # noqa: N802
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler) as site:
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+        yield f"http://localhost:{port}/"
+        site.shutdown()
 
 
-@pytest.fixture
-def shared():
-    """A server with a key, that lets pages of one other site talk."""
+@pytest.mark.parametrize(("token", "is_right"), [("sk-right", True), ("sk-wrong", False)])
+def test_a_page_of_another_site_talks_with_parley_js(browser, token, is_right):
     port = free_port()
-    with ParleyServer(
-        PARLEY_ALLOWED_ORIGINS=f"http://localhost:{port}", PARLEY_API_KEY="sk-right",
-        PARLEY_WARM_MODELS="true",
-    ) as server:
-        server.other_port = port
-        yield server
-
-
-def test_a_page_of_another_site_talks_with_parley_js(browser, shared):
-    page = other_site(browser, shared, token="sk-right")
-    expect(page.locator("#state")).to_have_text("open")
-    page.get_by_role("button", name="Type").click()
-    expect(page.locator("#log")).to_contain_text("Agent: You said: This page is new.")
-    expect(page.locator("#state")).to_have_text("idle")
-    page.get_by_role("button", name="Talk").click()
-    expect(page.locator("#log")).to_contain_text("forward")
-    page.context.close()
-    page = other_site(browser, shared, token="sk-wrong")
-    expect(page.locator("#state")).to_have_text("credential_refused")
-    page.context.close()
+    with (
+        ParleyServer(
+            PARLEY_ALLOWED_ORIGINS=f"http://localhost:{port}", PARLEY_API_KEY="sk-right",
+        ) as server,
+        other_site(port, server, token) as address,
+        browser.new_context(permissions=["microphone"]) as context,
+    ):
+        context.set_default_timeout(1000 * HANG_GUARD)
+        page = context.new_page()
+        page.goto(address)
+        if not is_right:
+            expect(page.locator("#state")).to_have_text("credential_refused")
+            return
+        expect(page.locator("#state")).to_have_text("open")
+        page.get_by_role("button", name="Type").click()
+        expect(page.locator("#log")).to_contain_text("Agent: You said: This page is new.")
+        page.get_by_role("button", name="Talk").click()
+        expect(page.locator("#log")).to_contain_text("forward")
 
 
 def test_the_page_works_over_https(open_page, tmp_path):

@@ -148,7 +148,10 @@ export class Player {
   #clearing = new Map();
   #clears = 0;
   /** The worklet's last report. */
-  #report = { heard: null, kept: null, isActive: false, gaps: 0, target: 0, waiting: 0, level: 0 };
+  #report = {
+    heard: null, kept: null, isActive: false, isSounding: false, gaps: 0, target: 0, waiting: 0,
+    level: 0,
+  };
   /** The end of what came last: it may not have reached the worklet. */
   #received = null;
   #soundingItem = null;
@@ -228,7 +231,9 @@ export class Player {
     this.#backlog = [];
     if (!this.#node || !wasPlaying) return null;
     this.#clears += 1;
-    const answer = new Promise((resolve) => this.#clearing.set(this.#clears, resolve));
+    const answer = new Promise((resolve) => {
+      this.#clearing.set(this.#clears, { pushes: this.#pushes, resolve });
+    });
     this.#post({ clear: this.#clears });
     await answer;
     return this.heard;
@@ -249,11 +254,12 @@ export class Player {
     this.#report = report;
     if (report.ended === this.#pushes) this.#hasEnded = true;
     if (report.cleared !== undefined) {
-      this.#received = report.kept;
-      this.#clearing.get(report.cleared)?.();
+      const { pushes, resolve } = this.#clearing.get(report.cleared);
       this.#clearing.delete(report.cleared);
+      if (pushes === this.#pushes) this.#received = report.kept;
+      resolve();
     }
-    if (report.heard && report.isActive && report.heard.item !== this.#soundingItem) {
+    if (report.isSounding && report.heard.item !== this.#soundingItem) {
       this.#soundingItem = report.heard.item;
       this.onStart(report.heard.item);
     }

@@ -349,7 +349,7 @@ if (typeof registerProcessor === "function") {
       this.buffer = new JitterBuffer(sampleRate);
       this.resampler = null;
       this.rate = 0;
-      this.wasPlaying = false;
+      this.isSounding = false;
       this.sinceReport = 0;
       this.peak = 0;
       this.port.onmessage = ({ data }) => this.handle(data);
@@ -398,16 +398,18 @@ if (typeof registerProcessor === "function") {
       for (const other of others) other.set(channel);
       this.peak = Math.max(this.peak, level(channel, channel.length));
       this.sinceReport += channel.length;
-      const isPlaying = count > 0;
-      if (isPlaying !== this.wasPlaying || this.sinceReport >= sampleRate / 20) this.report({});
-      this.wasPlaying = isPlaying;
+      const hasChanged = this.isSounding !== count > 0;
+      this.isSounding = count > 0;
+      if (hasChanged || this.sinceReport >= sampleRate / 20) this.report({});
       return true;
     }
 
     report(more) {
       const { heard, kept, waiting, gaps, target, isActive } = this.buffer;
-      this.port.postMessage(
-        { heard, kept, waiting, gaps, target, isActive, level: this.peak, ...more });
+      this.port.postMessage({
+        heard, kept, waiting, gaps, target, isActive, isSounding: this.isSounding,
+        level: this.peak, ...more,
+      });
       this.sinceReport = 0;
       this.peak = 0;
     }
