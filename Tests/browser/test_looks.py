@@ -61,7 +61,7 @@ POOR_CONTROLS = """() => {
         const labels = [...(control.labels ?? [])].map((label) => label.textContent.trim()).join("");
         const name = control.getAttribute("aria-label") || labels || control.textContent.trim();
         const shown = control.id || control.outerHTML.slice(0, 60);
-        if (!name || control.title) poor.push(`${shown} has no name`);
+        if (!name) poor.push(`${shown} has no name`);
         const box = (control.type === "checkbox" ? control.closest("label") : control)
             .getBoundingClientRect();
         if (box.left >= 0 && Math.min(box.width, box.height) < 24) poor.push(`${shown} is small`);

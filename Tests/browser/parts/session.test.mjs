@@ -91,7 +91,7 @@ function catchUp(socket) {
 const marks = ["session.update", "conversation.item.retrieve"];
 
 test("asks for a session with its settings", async () => {
-  const { session, socket } = await open({
+  const { socket } = await open({
     model: "m", session: { instructions: "Be short.", audio: { output: { voice: "ash" } } },
     turnDetection: "semantic_vad",
     tools: { get_time: { description: "The time.", run: () => "noon" } },
