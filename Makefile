@@ -93,8 +93,11 @@ conversations: setup-tests build ## The scripted conversations, on a virtual clo
 	@$(strict) swift test --skip-build --disable-xctest --filter ConversationTests
 	@exec Tests/clients/run.sh -v test_conversations.py
 
-test-browser: build setup-tests ## The web page in Chromium
+test-browser: build setup-tests ## The web page in Chromium, and the parts of parley.js on Node
 	@exec Tests/browser/run.sh
+
+test-long: build setup-tests ## Tests that take minutes: long conversations in Chromium on a bad network
+	@exec Tests/browser/run.sh --long -m long
 
 test-metrics: build setup-tests ## promtool reads /metrics
 	@exec Tests/metrics/run.sh
@@ -185,6 +188,9 @@ bench-voice: setup-tests ## Speaking sessions against bare decode + voice activi
 	@$(release_build) --product parley-load
 	@ulimit -n "$$(ulimit -H -n)"; exec .build/release/parley-load voice $(ARGS)
 
+js: ## Pack parley.js, the client of web pages, into .build/js
+	@exec scripts/js.sh
+
 ## Source ----------------------------------------------------------------------------------
 
 format: ## Rewrite the Swift files in the house format
@@ -200,7 +206,7 @@ clean: ## Remove what was built; models and virtual environments stay
 distclean: clean ## Remove everything that set-up and build made
 	rm -rf models .venv-* .tls
 
-.PHONY: help run build cluster calls chaos outages bench-recogniser bench-replies brain setup models setup-tests test check test-swift unit sim test-clients \
+.PHONY: help run build js cluster calls chaos outages bench-recogniser bench-replies brain setup models setup-tests test check test-swift unit sim test-clients \
 	conversations claims check-peers \
-	test-browser test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo bench-handshakes \
+	test-browser test-long test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo bench-handshakes \
 	bench-instructions bench-memory bench-voice million turn-table format lint clean distclean

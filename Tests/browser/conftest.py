@@ -6,6 +6,7 @@ ends a test that would wait for ever."""
 import pathlib
 import shutil
 import sys
+import wave
 
 import pytest
 from playwright.sync_api import expect, sync_playwright
@@ -18,26 +19,56 @@ from recordings import DATA, convert
 # Waits for the page have no shorter time limit.
 expect.set_options(timeout=1000 * HANG_GUARD)
 
+# The microphone says "go forward ten meters" in 2.8 s, is silent for 4 s, and begins again.
+MICROPHONE_MS = 6_800
+
+
+def pytest_addoption(parser):
+    parser.addoption("--long", action="store_true", help="run the long tests as well")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: takes a minute or more; only with --long")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leaves out the long tests."""
+    if config.getoption("--long"):
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=long)
+    items[:] = [item for item in items if item not in long]
+
+
+def write_microphone(folder):
+    """The recording that Chromium plays again and again as its microphone."""
+    speech = convert(DATA / "goforward.raw", folder / "speech.wav", rate=48000)
+    path = folder / "microphone.wav"
+    with wave.open(str(speech)) as spoken, wave.open(str(path), "wb") as microphone:
+        microphone.setparams(spoken.getparams())
+        samples = spoken.readframes(spoken.getnframes())
+        microphone.writeframes(samples.ljust(2 * 48 * MICROPHONE_MS, b"\0"))
+    return path
+
 
 @pytest.fixture(scope="session")
 def parley():
-    with ParleyServer() as server:
+    with ParleyServer(PARLEY_WARM_MODELS="true") as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
-    """Chromium, whose microphone repeats "go forward ten meters"."""
+    """Chromium with the recording as its microphone. Headless, it refuses what it was not permitted."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     assert path, "no chromium: run scripts/setup-apt.sh test"
-    speech = tmp_path_factory.mktemp("speech") / "microphone.wav"
-    convert(DATA / "goforward.raw", speech, rate=48000)
+    speech = write_microphone(tmp_path_factory.mktemp("speech"))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=path,
             args=[
                 "--no-sandbox", "--use-fake-device-for-media-stream",
-                "--use-fake-ui-for-media-stream", f"--use-file-for-fake-audio-capture={speech}",
+                f"--use-file-for-fake-audio-capture={speech}",
                 "--autoplay-policy=user-gesture-required",
             ],
         )
@@ -46,28 +77,48 @@ def browser(tmp_path_factory):
 
 
 @pytest.fixture
-def page(browser, parley):
-    """The page, connected; an error in its scripts or a blocked resource fails the test."""
-    context = browser.new_context(permissions=["microphone"])
-    context.set_default_timeout(1000 * HANG_GUARD)
-    page = context.new_page()
-    problems = []
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("console", lambda line: problems.append(line.text) if line.type == "error" else None)
-    page.on("request", lambda request: problems.append(request.url)
-            if f"127.0.0.1:{parley.port}" not in request.url and request.url[:5] != "data:"
-            else None)
-    page.goto(f"http://127.0.0.1:{parley.port}/")
-    page.get_by_text("Connected", exact=True).wait_for()
-    yield page
-    context.close()
+def open_page(browser, parley):
+    """Opens the page: `open_page(server=…, address=…, script=…, **options of the context)`. An error in its scripts
+    or a resource of another server fails the test; `is_refused` allows the errors of refused requests."""
+    contexts, problems = [], []
+
+    def open_page(server=parley, address="", script="", waits=True, is_refused=False, **options):
+        context = browser.new_context(**{"permissions": ["microphone"]} | options)
+        contexts.append(context)
+        context.set_default_timeout(1000 * HANG_GUARD)
+        page = context.new_page()
+        if script:
+            page.add_init_script(script)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        if not is_refused:
+            page.on("console", lambda line: problems.append(line.text)
+                    if line.type == "error" else None)
+        page.on("request", lambda request: problems.append(request.url)
+                if f":{server.port}/" not in request.url
+                and request.url[:5] not in ("data:", "blob:") else None)
+        page.goto(address or f"http://127.0.0.1:{server.port}/")
+        if waits:
+            page.get_by_role("status").get_by_text("Ready", exact=True).wait_for()
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
     assert problems == []
 
 
+@pytest.fixture
+def page(open_page):
+    """The page, connected."""
+    return open_page()
+
+
 @pytest.fixture(scope="session")
-def screenshot():
-    """The path of the screenshot of a finished conversation."""
-    return ROOT / ".build/browser.png"
+def pictures():
+    """The folder of the screenshots."""
+    folder = ROOT / ".build/browser"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs the web page in Debian's Chromium, headless, with a recording as its microphone. Makes its
-# virtual environment once. Leaves a screenshot in .build/browser.png.
+# Runs the web page in Debian's Chromium, headless, with a recording as its microphone, and the parts of
+# parley.js on Node. Makes its virtual environment once. Leaves pictures in .build/browser/.
 #
 #   run.sh [PYTEST ARGUMENTS]      PARLEY_BINARY: the server, .build/release/parley by default
+#   run.sh --long                  the long tests as well
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/../../scripts/common.sh"
 

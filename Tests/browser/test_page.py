@@ -1,84 +1,222 @@
-"""The web page as a user operates it: typing, the button, the space key, hands-free."""
+"""The conversation page as a user operates it: typing, speaking, interrupting, losing the network."""
 
+import json
 import re
+import wave
 
+import pytest
+from conftest import MICROPHONE_MS
 from cutting_proxy import CuttingProxy
-from parley_server import HANG_GUARD, ParleyServer
+from parley_server import ParleyServer
 from playwright.sync_api import expect
+from recordings import word_errors, words
+from talking import (
+    RECORD_EVENTS,
+    RECORD_LOUDSPEAKER,
+    agent_turn,
+    apply,
+    loudspeaker,
+    sent,
+    state,
+    text_of,
+    type_message,
+    user_turn,
+)
 
-# The recording is 2.8 s long and repeats: a stretch of twice that contains all its words in
-# sequence.
-ENOUGH_MS = 5600
-
-
-def watch_sent_audio(page):
-    """Makes the page set a mark when it has sent enough audio of the microphone."""
-    page.evaluate("""(enough) => {
-        let sent = 0;
-        const { send } = WebSocket.prototype;
-        WebSocket.prototype.send = function (text) {
-            // 24 kHz samples of two bytes, in base64.
-            sent += (JSON.parse(text).audio ?? "").length * 3 / 4 / 48;
-            if (sent >= enough) document.body.dataset.hasListened = "";
-            return send.call(this, text);
-        };
-    }""", ENOUGH_MS)
+# Packets of 20 ms in which the microphone has said everything once.
+ENOUGH_PACKETS = MICROPHONE_MS // 20
 
 
-def wait_for_sent_audio(page):
-    page.locator("body[data-has-listened]").wait_for()
+def wait_for_packets(page, count):
+    """Waits until the page has sent so many packets since the last call."""
+    page.wait_for_function("(count) => window.sentPackets >= count", arg=count)
+    page.evaluate("window.sentPackets = 0")
 
 
-def user_turn(page):
-    return page.locator(".turn.user").last
-
-
-def agent_turn(page):
-    return page.locator(".turn.agent").last
+# ---- Typing ----
 
 
 def test_a_typed_message_is_answered(page):
-    page.get_by_label("Message").fill("This page is new")
-    page.keyboard.press("Enter")
+    type_message(page, "This page is new")
     expect(user_turn(page)).to_contain_text("This page is new")
     expect(agent_turn(page)).to_contain_text("You said: This page is new")
-    expect(page.get_by_label("Message")).to_have_value("")
+    expect(page.get_by_label("Message", exact=True)).to_have_value("")
+    expect(page.locator("#hops tbody tr")).to_have_count(2)
 
 
-def test_holding_the_button_is_a_spoken_turn(page, screenshot):
-    page.get_by_label("Message").fill("What is Parley?")
-    page.get_by_role("button", name="Send").click()
+def test_a_suggestion_is_a_message(page):
+    page.get_by_role("button", name="What is Parley?").click()
     expect(agent_turn(page)).to_contain_text("voice session server")
-    watch_sent_audio(page)
+    expect(page.get_by_text("Talk to this server.")).to_be_hidden()
+
+
+def test_replies_can_be_silent(page):
+    apply(page, speaks=False)
+    type_message(page, "Thanks")
+    expect(agent_turn(page)).to_contain_text("You are welcome.")
+    # A screen reader reads them.
+    expect(page.locator("[aria-live=polite]#announcer")).to_have_text("You are welcome.")
+
+
+def test_the_agent_calls_a_function_of_the_page(page):
+    type_message(page, "What time is it?")
+    expect(page.locator(".aside.call")).to_contain_text("get_time() → It is")
+    expect(agent_turn(page)).to_contain_text("Get time answered: It is")
+
+
+def test_the_conversation_can_be_saved(page):
+    type_message(page, "This page is new")
+    expect(agent_turn(page)).to_contain_text("new")
+    state(page, "Ready")
+    saved = {}
+    for kind in ("text", "JSON"):
+        page.get_by_text("Save", exact=True).click()
+        with page.expect_download() as download:
+            page.get_by_role("button", name=f"As {kind}").click()
+        saved[kind] = download.value.path().read_text(encoding="utf-8")
+    assert saved["text"] == "You: This page is new\nAgent: You said: This page is new.\n"
+    entries = json.loads(saved["JSON"])["entries"]
+    assert [(entry["role"], entry["text"]) for entry in entries] == [
+        ("user", "This page is new"), ("assistant", "You said: This page is new."),
+    ]
+
+
+def test_another_conversation_begins_empty(page):
+    type_message(page, "This page is new")
+    expect(agent_turn(page)).to_contain_text("new")
+    page.get_by_role("button", name="New").click()
+    expect(page.locator(".turn")).to_have_count(0)
+    expect(page.get_by_text("Talk to this server.")).to_be_visible()
+    state(page, "Ready")
+    type_message(page, "Goodbye")
+    expect(agent_turn(page)).to_contain_text("Goodbye!")
+
+
+# ---- Speaking ----
+
+
+def recognised(parley, samples, folder):
+    """The words of samples at 24 kHz, as the server's recogniser hears them."""
+    # Silence takes its time, too.
+    loud = [index for index, sample in enumerate(memoryview(samples).cast("h")) if sample]
+    samples = samples[2 * loud[0] : 2 * loud[-1]] + bytes(48_000)
+    path = folder / "loudspeaker.wav"
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, 24000, 0, "NONE", ""))
+        file.writeframes(samples)
+    turns = parley.turns("--wav", str(path))
+    return " ".join(turn["heard"] for turn in turns)
+
+
+def test_a_spoken_turn_is_shown_and_its_reply_is_heard(open_page, parley, tmp_path):
+    page = open_page(script=RECORD_LOUDSPEAKER)
+    page.get_by_role("button", name="Start talking").click()
+    expect(page.get_by_role("button", name="Stop talking")).to_have_attribute(
+        "aria-pressed", "true")
+    state(page, "You speak")
+    state(page, "Speaking")
+    expect(user_turn(page)).to_contain_text("forward")
+    expect(page.locator("#details")).to_have_text("Opus")
+    state(page, "Listening")
+    page.get_by_role("button", name="Stop talking").click()
+    said, reply = text_of(user_turn(page)), text_of(agent_turn(page))
+    assert word_errors(words("go forward ten meters"), words(said)) <= 1
+    assert word_errors(words(f"you said {said}"), words(reply)) == 0
+    hops = page.locator("#hops tbody tr").first.locator("td").all_inner_texts()
+    times = [int(hop.removesuffix(" ms")) for hop in hops]
+    assert times == sorted(times) and len(times) == 3
+    # What the loudspeaker got are the words of the reply.
+    heard = recognised(parley, loudspeaker(page), tmp_path)
+    assert word_errors(words(reply), words(heard)) <= 2, heard
+
+
+def test_a_browser_without_codecs_sends_and_plays_samples(open_page):
+    page = open_page(script="delete window.AudioEncoder; delete window.AudioDecoder;")
+    page.get_by_role("button", name="Start talking").click()
+    state(page, "Speaking")
+    expect(user_turn(page)).to_contain_text("forward")
+    expect(page.locator("#details")).to_have_text("PCM")
+    state(page, "Listening")
+    expect(agent_turn(page).locator("del")).to_have_count(0)
+
+
+def test_speaking_over_a_reply_interrupts_it(open_page):
+    page = open_page(script=RECORD_EVENTS)
+    type_message(page, "Please count to 100")
+    reply = page.locator(".turn.assistant").first
+    expect(reply).to_contain_text("100")
+    page.wait_for_function("""() => window.sent.some(
+        ({ type, audio_end_ms: ms }) => type === "output_audio_buffer.played" && ms > 1500)""")
+    whole = text_of(reply)
+    # From now on the recording speaks over the reply, which would otherwise last a minute.
+    page.get_by_role("button", name="Start talking").click()
+    expect(reply.locator("del")).to_be_visible()
+    heard, cut = text_of(reply), reply.locator("del").inner_text()
+    assert 0 < len(heard) < len(whole) and heard + cut == whole
+    expect(user_turn(page)).to_contain_text("forward")
+    expect(page.locator(".turn.assistant")).to_have_count(2)
+
+
+def test_a_reply_can_be_stopped(open_page):
+    page = open_page(script=RECORD_LOUDSPEAKER)
+    type_message(page, "Please count to 100")
+    state(page, "Speaking")
+    page.get_by_role("button", name="Stop the reply").click()
+    state(page, "Ready")
+    expect(agent_turn(page).locator("del")).to_be_visible()
+    # From then on the loudspeaker gets silence.
+    page.evaluate("window.heard = []")
+    page.wait_for_function("() => window.heard.length >= 12")
+    assert not any(loudspeaker(page)[10_000:])
+    type_message(page, "Goodbye")
+    expect(agent_turn(page)).to_contain_text("Goodbye!")
+    state(page, "Speaking")
+    page.keyboard.press("Escape")
+    state(page, "Ready")
+
+
+def test_a_muted_microphone_sends_silence(open_page):
+    page = open_page(script=RECORD_EVENTS)
+    page.get_by_role("button", name="Start talking").click()
+    page.get_by_role("button", name="Mute").click()
+    expect(page.get_by_role("button", name="Mute")).to_have_attribute("aria-pressed", "true")
+    state(page, "Ready")
+    wait_for_packets(page, ENOUGH_PACKETS)
+    expect(page.locator(".turn.assistant")).to_have_count(0)
+    page.get_by_role("button", name="Mute").click()
+    state(page, "Speaking")
+
+
+# ---- Push to talk ----
+
+
+def test_holding_the_button_is_a_spoken_turn(open_page):
+    page = open_page(script=RECORD_EVENTS)
+    apply(page, detection="hold")
     button = page.get_by_role("button", name="Hold to speak")
     button.hover()
     page.mouse.down()
-    expect(page.get_by_role("button", name="Listening…")).to_have_attribute("aria-pressed", "true")
-    wait_for_sent_audio(page)
+    state(page, "You speak")
+    expect(page.get_by_role("button", name="Release to send")).to_have_attribute(
+        "aria-pressed", "true")
+    wait_for_packets(page, ENOUGH_PACKETS)
     page.mouse.up()
     expect(button).to_have_attribute("aria-pressed", "false")
     expect(user_turn(page)).to_contain_text("forward")
     expect(agent_turn(page)).to_contain_text("forward")
-    expect(page.get_by_text("first sound after").last).to_be_visible()
-    page.screenshot(path=screenshot)
-
-
-def test_the_space_key_holds_the_button(page):
-    watch_sent_audio(page)
+    state(page, "Ready")
+    # The space key is the button, where no other control uses it.
     page.get_by_role("log").focus()
     page.keyboard.down("Space")
-    wait_for_sent_audio(page)
+    state(page, "You speak")
+    wait_for_packets(page, ENOUGH_PACKETS)
     page.keyboard.up("Space")
+    expect(page.locator(".turn.user")).to_have_count(2)
     expect(user_turn(page)).to_contain_text("forward")
 
 
-def test_space_is_a_letter_in_the_message(page):
-    page.get_by_label("Message").press_sequentially("a b")
-    expect(page.get_by_label("Message")).to_have_value("a b")
-    expect(page.get_by_role("button", name="Hold to speak")).to_be_visible()
-
-
 def test_a_short_press_is_no_turn(page):
+    apply(page, detection="hold")
     # Both ends of the press in one step, so that no sound fits between them, however late a click
     # would come.
     page.get_by_role("button", name="Hold to speak").evaluate("""(button) => {
@@ -88,132 +226,52 @@ def test_a_short_press_is_no_turn(page):
     }""")
     expect(page.get_by_role("alert")).to_contain_text("Hold the button while you speak")
     expect(page.locator(".turn")).to_have_count(0)
+    page.get_by_label("Message", exact=True).press_sequentially("a b")
+    expect(page.get_by_label("Message", exact=True)).to_have_value("a b")
 
 
-def test_hands_free_needs_no_button(page):
-    page.get_by_label("Hands-free").check()
-    expect(user_turn(page)).to_contain_text("forward")
-    page.get_by_label("Hands-free").uncheck()
-    expect(page.get_by_role("button", name="Hold to speak")).to_be_visible()
-
-
-def test_a_reply_can_be_stopped(page):
-    page.get_by_label("Message").fill("Please count to 100")
-    page.keyboard.press("Enter")
-    page.get_by_role("button", name="Stop the reply").click()
-    expect(page.get_by_role("button", name="Stop the reply")).to_be_hidden()
-    page.get_by_label("Message").fill("Goodbye")
-    page.keyboard.press("Enter")
-    expect(agent_turn(page)).to_contain_text("Goodbye!")
-
-
-def test_speaking_over_a_reply_interrupts_it(page):
-    # Records the position that the page reports as heard, and the playback that it stops before its
-    # end.
-    page.evaluate("""() => {
-        window.stoppedPieces = 0;
-        const { send } = WebSocket.prototype;
-        WebSocket.prototype.send = function (text) {
-            const event = JSON.parse(text);
-            if (event.audio_end_ms > 1500) document.body.dataset.hasHeard = event.item_id;
-            return send.call(this, text);
-        };
-        const { stop } = AudioBufferSourceNode.prototype;
-        AudioBufferSourceNode.prototype.stop = function (...when) {
-            window.stoppedPieces += 1;
-            return stop.apply(this, when);
-        };
-    }""")
-    page.get_by_label("Message").fill("Please count to 100")
-    page.keyboard.press("Enter")
-    reply = page.locator(".turn.agent").first
-    expect(reply).to_contain_text("100")
-    page.locator("body[data-has-heard]").wait_for()
-    whole = reply.locator(".text").inner_text()
-    assert page.evaluate("window.stoppedPieces") == 0
-    # From now on the recording speaks over the reply, which would otherwise last a minute.
-    page.get_by_label("Hands-free").check()
-    expect(reply.locator(".text")).to_have_text(re.compile(r" …$"))
-    assert page.evaluate("window.stoppedPieces") > 0
-    heard = reply.locator(".text").inner_text().removesuffix(" …")
-    assert 0 < len(heard) < len(whole) and whole.startswith(heard)
-    expect(user_turn(page)).to_contain_text("forward")
-    page.get_by_label("Hands-free").uncheck()
-
-
-def test_replies_can_be_silent(page):
-    page.get_by_label("Speak replies").uncheck()
-    page.get_by_label("Message").fill("Thanks")
-    page.keyboard.press("Enter")
-    expect(agent_turn(page)).to_contain_text("You are welcome.")
-    expect(page.get_by_text("first words after").last).to_be_visible()
-
-
-def watch_playback(page):
-    """Makes the page keep how many milliseconds of audio it has begun to play, and how many pieces it
-    has stopped."""
-    page.evaluate("""() => {
-        window.playedMs = 0;
-        window.stoppedPieces = 0;
-        const { start, stop } = AudioBufferSourceNode.prototype;
-        AudioBufferSourceNode.prototype.start = function (...when) {
-            window.playedMs += Math.round(this.buffer.duration * 1000);
-            return start.apply(this, when);
-        };
-        AudioBufferSourceNode.prototype.stop = function (...when) {
-            window.stoppedPieces += 1;
-            return stop.apply(this, when);
-        };
-    }""")
+# ---- The network and the server ----
 
 
 def hear_a_count(page):
-    """Asks for a spoken reply. Returns its text, and the length of the audio that was played, once it
-    is over."""
-    watch_playback(page)
-    page.get_by_label("Message").fill("Please count to 8")
-    page.keyboard.press("Enter")
-    stop = page.get_by_role("button", name="Stop the reply")
-    expect(stop).to_be_visible()
+    """Asks for a spoken reply; then returns its text and the seconds of sound that were heard."""
+    type_message(page, "Please count to 8")
+    state(page, "Speaking")
     yield
-    expect(page.get_by_text("Connected", exact=True)).to_be_visible()
-    expect(stop).to_be_hidden()
-    expect(page.locator(".turn.agent")).to_have_count(1)
-    assert page.evaluate("window.stoppedPieces") == 0
-    yield agent_turn(page).locator(".text").inner_text(), page.evaluate("window.playedMs")
+    state(page, "Ready")
+    expect(page.locator(".turn.assistant")).to_have_count(1)
+    samples = memoryview(loudspeaker(page)).cast("h")
+    blocks = range(0, len(samples) - 480, 480)
+    loud = [start for start in blocks if max(map(abs, samples[start : start + 480])) > 300]
+    yield text_of(agent_turn(page)), len(loud) / 50
 
 
-def test_a_reply_goes_on_after_a_lost_connection(browser, page, parley):
-    listening = hear_a_count(page)
+def test_a_reply_goes_on_after_a_lost_connection(open_page, parley):
+    listening = hear_a_count(open_page(script=RECORD_LOUDSPEAKER))
     next(listening)
-    expected = next(listening)
-    # 20 ms of audio take about 1,500 bytes: the network is down after a second of the reply.
-    with CuttingProxy(parley.port, cuts=[75_000], stays_closed=True) as proxy:
-        context = browser.new_context()
-        context.set_default_timeout(1000 * HANG_GUARD)
-        cut = context.new_page()
-        cut.goto(f"http://127.0.0.1:{proxy.port}/")
-        cut.get_by_text("Connected", exact=True).wait_for()
+    text, seconds = next(listening)
+    # Opus takes about 3,000 bytes a second: the network is down in the middle of the reply.
+    with CuttingProxy(parley.port, cuts=[14_000], stays_closed=True) as proxy:
+        cut = open_page(server=proxy, script=RECORD_LOUDSPEAKER, is_refused=True)
         listening = hear_a_count(cut)
         next(listening)
-        expect(cut.get_by_text("Connection lost. Coming back…")).to_be_visible()
+        state(cut, "Connection lost. Coming back…")
         expect(cut.get_by_role("button", name="Send")).to_be_disabled()
         proxy.is_closed = False
-        assert next(listening) == expected
+        again, heard = next(listening)
+        assert again == text and cut.locator("del").count() == 0
+        assert abs(heard - seconds) < 0.3
         assert proxy.connections == 2 and "audio_end_ms=" in proxy.requests[1]
-        cut.get_by_label("Message").fill("This page is new")
-        cut.keyboard.press("Enter")
+        type_message(cut, "This page is new")
         expect(agent_turn(cut)).to_contain_text("You said: This page is new")
-        context.close()
 
 
-def test_a_server_with_keys_asks_for_one(browser):
+def test_a_server_with_keys_asks_for_one(open_page):
     key = "sk-browser-0123456789abcdef"
     with ParleyServer(PARLEY_API_KEY=key) as server:
-        page = browser.new_page()
-        page.goto(f"http://127.0.0.1:{server.port}/")
+        page = open_page(server=server, waits=False, is_refused=True)
         field = page.get_by_label("Key")
-        expect(page.get_by_text("This server asks for a key")).to_be_visible()
+        state(page, "This server asks for a key")
         expect(field).to_be_focused()
         for wrong, told in [("sk-wrong", "Incorrect API key"), ("a b/c", "cannot send this key")]:
             field.fill(wrong)
@@ -221,11 +279,107 @@ def test_a_server_with_keys_asks_for_one(browser):
             expect(page.get_by_role("alert")).to_contain_text(told)
         field.fill(key)
         page.keyboard.press("Enter")
-        expect(page.get_by_text("Connected", exact=True)).to_be_visible()
+        state(page, "Ready")
         expect(field).to_be_hidden()
-        page.get_by_label("Message").fill("This page is new")
-        page.keyboard.press("Enter")
+        type_message(page, "This page is new")
         expect(agent_turn(page)).to_contain_text("You said: This page is new")
         stored = page.evaluate("[...Object.values(localStorage), document.cookie].join()")
         assert key not in stored
-        page.close()
+        page.context.close()
+
+
+def test_a_full_server_says_so_and_takes_the_page_later(open_page):
+    with ParleyServer(PARLEY_MAX_SESSIONS="1") as server:
+        first = open_page(server=server)
+        second = open_page(server=server, waits=False, is_refused=True)
+        expect(second.get_by_role("alert")).to_contain_text("no free place at the moment")
+        # A page that is left closes its connection, which ends the session.
+        first.goto("about:blank")
+        state(second, "Ready")
+        second.context.close()
+        first.context.close()
+
+
+# ---- The microphone ----
+
+
+def test_a_refused_microphone_is_explained(open_page):
+    page = open_page(permissions=[])
+    page.get_by_role("button", name="Start talking").click()
+    expect(page.get_by_role("alert")).to_contain_text("The microphone is blocked")
+    expect(page.get_by_role("button", name="Start talking")).to_be_enabled()
+    # Typing still works.
+    type_message(page, "This page is new")
+    expect(page.get_by_role("alert")).to_be_hidden()
+    expect(agent_turn(page)).to_contain_text("You said: This page is new")
+
+
+@pytest.mark.parametrize(("name", "told"), [
+    ("NotFoundError", "No microphone was found"),
+    ("NotReadableError", "another program may be using it"),
+])
+def test_a_missing_microphone_is_explained(open_page, name, told):
+    page = open_page(script=f"""
+        navigator.mediaDevices.getUserMedia = async () => {{
+            throw new DOMException("", "{name}");
+        }};""")
+    page.get_by_role("button", name="Start talking").click()
+    expect(page.get_by_role("alert")).to_contain_text(told)
+
+
+KEEP_TRACKS = """
+    window.tracks = [];
+    const { getUserMedia } = MediaDevices.prototype;
+    MediaDevices.prototype.getUserMedia = async function (constraints) {
+        window.constraints = constraints.audio;
+        const stream = await getUserMedia.call(this, constraints);
+        window.tracks.push(stream.getAudioTracks()[0]);
+        return stream;
+    };
+"""
+
+
+def test_another_microphone_takes_over(open_page):
+    page = open_page(script=KEEP_TRACKS)
+    page.get_by_role("button", name="Start talking").click()
+    state(page, "You speak")
+    processing = ("echoCancellation", "noiseSuppression", "autoGainControl")
+    assert all(page.evaluate("window.constraints")[name] for name in processing)
+    page.get_by_role("button", name="Settings").click()
+    names = page.locator("#microphone option").all_inner_texts()
+    page.get_by_role("button", name="Cancel").click()
+    assert len(names) >= 3, names
+    apply(page, microphone=[page.evaluate("""async () => {
+        const devices = await navigator.mediaDevices.enumerateDevices();
+        return devices.filter(({ kind }) => kind === "audioinput").at(-1).deviceId;
+    }""")])
+    page.wait_for_function("() => window.tracks[1]?.label.includes('2')")
+    assert page.evaluate("window.tracks[0].readyState") == "ended"
+    state(page, "Speaking")
+    # The new one is unplugged: the browser's choice takes its place, and without one the page says so.
+    page.evaluate("""() => {
+        window.tracks[1].stop();
+        window.tracks[1].dispatchEvent(new Event("ended"));
+    }""")
+    page.wait_for_function("() => window.tracks.length === 3")
+    page.evaluate("""() => {
+        navigator.mediaDevices.getUserMedia = async () => {
+            throw new DOMException("", "NotFoundError");
+        };
+        window.tracks[2].dispatchEvent(new Event("ended"));
+    }""")
+    expect(page.get_by_role("alert")).to_contain_text("The microphone was disconnected")
+    expect(page.get_by_role("button", name="Start talking")).to_be_visible()
+
+
+def test_a_reply_cut_short_is_saved_as_cut(page):
+    type_message(page, "Please count to 100")
+    expect(agent_turn(page)).to_contain_text("100")
+    state(page, "Speaking")
+    page.get_by_role("button", name="Stop the reply").click()
+    expect(agent_turn(page).locator("del")).to_be_visible()
+    page.get_by_text("Save", exact=True).click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="As text").click()
+    saved = download.value.path().read_text(encoding="utf-8")
+    assert re.search(r"\[not heard: .*100\.\]$", saved.strip())

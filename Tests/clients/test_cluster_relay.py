@@ -12,10 +12,10 @@ from parley_server import HANG_GUARD, ParleyServer
 from realtime_session import TOOL, run
 from redis_server import RedisServer
 from scripted_model import HALVES
+from secure_server import SecureServer
 from test_cluster import until
 from test_cluster_secrets import make_secret
 from test_sideband import KEY, LOOKUP, OPERATOR, OTHER, called, opened, refusal, session_id
-from test_tls import SecureServer
 from test_ui_messages import part
 from websockets.exceptions import ConnectionClosed
 

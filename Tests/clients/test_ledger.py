@@ -22,7 +22,7 @@ import pytest
 import websockets
 from microphone import RATE, OpusEncoder
 from parley_server import HANG_GUARD, ROOT, ParleyServer
-from test_tls import SecureServer
+from secure_server import SecureServer
 
 # How far the ledger may be from the growth. The goal is a tenth.
 TOLERANCE = 0.10

@@ -16,7 +16,7 @@ from parley_server import HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer
 from realtime_session import Session
 from resuming_caller import TAKEN_OVER, Caller
 from scripted_model import numbered
-from test_tls import SecureServer
+from secure_server import SecureServer
 from websockets.client import ClientProtocol
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Frame, Opcode

@@ -8,22 +8,62 @@ struct StaticFile: Sendable {
     let mediaType: String
     let bytes: [UInt8]
     let summary: String
+    /// Whether scripts of pages of other sites may load it.
+    let isShared: Bool
 
     /// The files. Add a line for every file in Resources.
-    static let all = [
+    static let all = page + client
+
+    /// The conversation page.
+    private static let page = [
         StaticFile("/", html, PackageResources.index_html, "A page to talk to the server."),
         StaticFile("/style.css", css, PackageResources.style_css, "The page's style."),
         StaticFile("/app.js", script, PackageResources.app_js, "The page's program."),
-        StaticFile("/resume.js", script, PackageResources.resume_js, "The page's connection."),
-        StaticFile("/audio.js", script, PackageResources.audio_js, "The page's audio."),
-        StaticFile("/capture.js", script, PackageResources.capture_js, "The page's microphone."),
+        StaticFile("/page/hops.js", script, PackageResources.hops_js, "The page's chart."),
+        StaticFile("/page/log.js", script, PackageResources.log_js, "The page's conversation."),
+        StaticFile(
+            "/page/settings.js", script, PackageResources.settings_js, "The page's settings."),
+        StaticFile("/page/tools.js", script, PackageResources.tools_js, "The page's functions."),
+        StaticFile("/page/wave.js", script, PackageResources.wave_js, "The page's level meter."),
     ]
 
-    private init(_ path: String, _ mediaType: String, _ bytes: [UInt8], _ summary: String) {
+    /// parley.js, the client of web pages. Pages of any site may load it.
+    private static let client = [
+        StaticFile(
+            "/parley.js", script, PackageResources.parley_js, "The client of web pages.",
+            isShared: true),
+        StaticFile(
+            "/parley.d.ts", text, PackageResources.parley_d_ts, "The client's types.",
+            isShared: true),
+        StaticFile(
+            "/parley/connection.js", script, PackageResources.connection_js,
+            "The client's connection.", isShared: true),
+        StaticFile(
+            "/parley/conversation.js", script, PackageResources.conversation_js,
+            "The client's transcript.", isShared: true),
+        StaticFile(
+            "/parley/errors.js", script, PackageResources.errors_js, "The client's errors.",
+            isShared: true),
+        StaticFile(
+            "/parley/microphone.js", script, PackageResources.microphone_js,
+            "The client's microphone.", isShared: true),
+        StaticFile(
+            "/parley/sound.js", script, PackageResources.sound_js, "The client's loudspeaker.",
+            isShared: true),
+        StaticFile(
+            "/parley/worklet.js", script, PackageResources.worklet_js,
+            "The client's audio thread.", isShared: true),
+    ]
+
+    private init(
+        _ path: String, _ mediaType: String, _ bytes: [UInt8], _ summary: String,
+        isShared: Bool = false
+    ) {
         self.path = path
         self.mediaType = mediaType
         self.bytes = bytes
         self.summary = summary
+        self.isShared = isShared
     }
 
     /// Its path.
@@ -39,6 +79,7 @@ struct StaticFile: Sendable {
     private static let html = "text/html; charset=utf-8"
     private static let css = "text/css; charset=utf-8"
     private static let script = "text/javascript; charset=utf-8"
+    private static let text = "text/plain; charset=utf-8"
 
     /// Scripts, styles and connections of this server only; nothing may frame the page.
     private static let policy =
@@ -53,6 +94,7 @@ struct StaticFile: Sendable {
         fields.append("Cache-Control", "no-cache")
         fields.append("X-Content-Type-Options", "nosniff")
         fields.append("Content-Security-Policy", StaticFile.policy)
+        if isShared { fields.append("Access-Control-Allow-Origin", "*") }
         return HTTPResponse(status: 200, fields: fields, body: bytes)
     }
 }

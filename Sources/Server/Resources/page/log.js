@@ -1,0 +1,95 @@
+// The conversation on the page: a bubble for each message, a line for each call of a function.
+
+/** Shows entries of a transcript in an element. */
+export class Log {
+  #element;
+  #welcome;
+  #shown = new Map();
+
+  /** @param {HTMLElement} element @param {HTMLElement} welcome what it shows while it is empty */
+  constructor(element, welcome) {
+    this.#element = element;
+    this.#welcome = welcome;
+  }
+
+  /** Removes every entry. */
+  clear() {
+    for (const element of this.#element.querySelectorAll(".turn, .aside")) element.remove();
+    this.#shown.clear();
+    this.#welcome.hidden = false;
+  }
+
+  /** Shows a new or changed entry. */
+  show(entry) {
+    if (entry.isDeleted) {
+      this.#shown.get(entry.id)?.remove();
+      this.#shown.delete(entry.id);
+      return;
+    }
+    const isAtEnd = this.#isAtEnd;
+    const element = this.#shown.get(entry.id) ?? this.#add(entry);
+    if (entry.kind === "call") showCall(element, entry);
+    else showMessage(element, entry);
+    if (isAtEnd) this.#scrollToEnd();
+  }
+
+  /** Adds a line of the page's own. */
+  note(text) {
+    const element = document.createElement("p");
+    element.className = "aside";
+    element.textContent = text;
+    this.#append(element);
+  }
+
+  #add(entry) {
+    const element = document.createElement(entry.kind === "call" ? "p" : "div");
+    element.className = entry.kind === "call" ? "aside call" : `turn ${entry.role}`;
+    this.#shown.set(entry.id, element);
+    this.#append(element);
+    return element;
+  }
+
+  #append(element) {
+    this.#welcome.hidden = true;
+    this.#element.append(element);
+    this.#scrollToEnd();
+  }
+
+  /** Whether the newest line is in sight: a user who reads further up is not interrupted. */
+  get #isAtEnd() {
+    const { scrollTop, scrollHeight, clientHeight } = this.#element;
+    return scrollHeight - scrollTop - clientHeight < 60;
+  }
+
+  #scrollToEnd() {
+    this.#element.scrollTop = this.#element.scrollHeight;
+  }
+}
+
+function showMessage(element, { role, text, cut, state }) {
+  element.dataset.state = state;
+  const missing = role === "user" ? "(no words were heard)" : "(no reply)";
+  const waiting = role === "user" ? "Listening…" : "…";
+  const shown = text || (cut || state === "streaming" ? "" : state === "pending" ? waiting : missing);
+  const parts = [
+    make("span", "unseen", role === "user" ? "You: " : "Agent: "), make("span", "text", shown),
+  ];
+  if (cut) {
+    parts.push(make("span", "unseen", " Not heard: "), make("del", "cut", cut));
+  }
+  element.replaceChildren(...parts);
+}
+
+function showCall(element, { name, arguments: text, output }) {
+  element.replaceChildren(
+    make("span", "unseen", "Function call: "),
+    make("code", "", `${name}(${text === "{}" ? "" : text})`),
+    make("span", "text", output === undefined ? " …" : ` → ${output}`));
+}
+
+function make(name, className, text) {
+  const element = document.createElement(name);
+  if (className) element.className = className;
+  element.textContent = text;
+  return element;
+}

@@ -1,0 +1,131 @@
+// The settings dialog. The browser keeps the settings, but not keys and devices.
+
+const storageKey = "parley-settings";
+const voices = [
+  "marin", "cedar", "alloy", "ash", "ballad", "coral", "echo", "sage", "shimmer", "verse",
+];
+const defaults = {
+  voice: "marin", detection: "server_vad", instructions: "", speaks: true, tools: ["get_time"],
+};
+
+/** The settings, and the dialog that changes them. */
+export class Settings {
+  #dialog = document.getElementById("settings");
+  #form = document.getElementById("settings-form");
+  #tools;
+  #devices = { microphone: "", speaker: "" };
+
+  /** The settings as they are: voice, detection, instructions, speaks, names of tools. */
+  values = { ...defaults };
+  /** The user has applied settings: receives the values before. */
+  onApply = () => {};
+  /** The user has chosen a device: "microphone" or "speaker", and its id. */
+  onDevice = () => {};
+  /** Returns the devices, as `ParleySession.devices` does. */
+  listDevices = async () => ({ microphones: [], speakers: [] });
+
+  /** @param {object} tools the page's functions by name, each with a `title` */
+  constructor(tools) {
+    this.#tools = tools;
+    this.#load();
+    const voice = this.#find("voice");
+    voice.replaceChildren(...voices.map((name) => new Option(name, name)));
+    this.#find("tools").replaceChildren(...Object.entries(tools).map(toolChoice));
+    document.getElementById("open-settings").addEventListener("click", () => this.open());
+    this.#find("cancel-settings").addEventListener("click", () => this.#dialog.close());
+    this.#form.addEventListener("submit", () => this.#apply());
+  }
+
+  /** The turn detection of the protocol; null: push to talk. */
+  get turnDetection() {
+    const [type, eagerness] = this.values.detection.split(":");
+    if (type === "hold") return null;
+    return eagerness ? { type, eagerness } : { type };
+  }
+
+  /** The chosen functions, by name. */
+  get tools() {
+    return Object.fromEntries(
+      Object.entries(this.#tools).filter(([name]) => this.values.tools.includes(name)));
+  }
+
+  /** Shows the dialog. */
+  async open() {
+    const { voice, detection, instructions, speaks, tools } = this.values;
+    this.#find("voice").value = voice;
+    this.#find("detection").value = detection;
+    this.#find("instructions").value = instructions;
+    this.#find("speaks").checked = speaks;
+    for (const box of this.#form.querySelectorAll("#tools input")) {
+      box.checked = tools.includes(box.value);
+    }
+    await this.#showDevices();
+    this.#dialog.showModal();
+  }
+
+  /** Shows the devices that there are now. */
+  async refreshDevices() {
+    if (this.#dialog.open) await this.#showDevices();
+  }
+
+  async #showDevices() {
+    const { microphones, speakers } = await this.listDevices();
+    this.#fill("microphone", microphones);
+    this.#fill("speaker", speakers);
+    const canChoose = "setSinkId" in HTMLMediaElement.prototype && speakers.length > 0;
+    this.#find("speaker-choice").hidden = !canChoose;
+  }
+
+  #fill(kind, devices) {
+    const select = this.#find(kind);
+    const options = devices.map(({ id, label }, index) => new Option(label || `${index + 1}`, id));
+    select.replaceChildren(new Option("The browser's choice", ""), ...options);
+    const isThere = devices.some(({ id }) => id === this.#devices[kind]);
+    if (!isThere) this.#devices[kind] = "";
+    select.value = this.#devices[kind];
+  }
+
+  #apply() {
+    const before = this.values;
+    this.values = {
+      voice: this.#find("voice").value,
+      detection: this.#find("detection").value,
+      instructions: this.#find("instructions").value.trim(),
+      speaks: this.#find("speaks").checked,
+      tools: [...this.#form.querySelectorAll("#tools input:checked")].map((box) => box.value),
+    };
+    localStorage.setItem(storageKey, JSON.stringify(this.values));
+    this.onApply(before);
+    for (const kind of ["microphone", "speaker"]) {
+      const id = this.#find(kind).value;
+      if (id === this.#devices[kind]) continue;
+      this.#devices[kind] = id;
+      this.onDevice(kind, id);
+    }
+  }
+
+  #load() {
+    try {
+      const stored = JSON.parse(localStorage.getItem(storageKey) ?? "{}");
+      for (const name of Object.keys(defaults)) {
+        if (typeof stored[name] === typeof defaults[name]) this.values[name] = stored[name];
+      }
+    } catch {
+      // What another version has stored counts for nothing.
+    }
+  }
+
+  #find(id) {
+    return document.getElementById(id);
+  }
+}
+
+function toolChoice([name, { title }]) {
+  const label = document.createElement("label");
+  label.className = "check";
+  const box = document.createElement("input");
+  box.type = "checkbox";
+  box.value = name;
+  label.append(box, ` ${title}`);
+  return label;
+}

@@ -1,0 +1,67 @@
+// The level of microphone and loudspeaker as a strip of bars: the newest at the right.
+
+/** Bars on the strip. */
+const bars = 60;
+/** Milliseconds of one bar. */
+const barMilliseconds = 50;
+
+/** Draws levels into a canvas. */
+export class Wave {
+  #canvas;
+  #levels = [];
+  #newest = { input: 0, output: 0 };
+  #shownAt = 0;
+  #timer = 0;
+
+  /** @param {HTMLCanvasElement} canvas */
+  constructor(canvas) {
+    this.#canvas = canvas;
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#draw());
+    this.#draw();
+  }
+
+  /** The levels now, 0 to 1. */
+  add({ input, output }) {
+    this.#newest = { input: Math.max(input, this.#newest.input), output };
+    this.#timer ||= setInterval(() => this.#step(), barMilliseconds);
+  }
+
+  #step() {
+    this.#levels = [...this.#levels, this.#newest].slice(-bars);
+    const isQuiet = this.#levels.every(({ input, output }) => input + output < 0.0005);
+    this.#newest = { input: 0, output: this.#newest.output };
+    this.#draw();
+    const now = performance.now();
+    if (now - this.#shownAt > 500) {
+      this.#shownAt = now;
+      const { input, output } = this.#levels.at(-1);
+      this.#canvas.setAttribute("aria-valuenow", String(Math.round(100 * height(input + output))));
+    }
+    if (!isQuiet) return;
+    clearInterval(this.#timer);
+    this.#timer = 0;
+  }
+
+  #draw() {
+    const context = this.#canvas.getContext("2d");
+    const { width, height: tall } = this.#canvas;
+    const style = getComputedStyle(this.#canvas);
+    const step = width / bars;
+    context.clearRect(0, 0, width, tall);
+    for (let index = 0; index < bars; index++) {
+      const { input = 0, output = 0 } = this.#levels[this.#levels.length - bars + index] ?? {};
+      const speaks = output > input;
+      const size = Math.max(4, tall * height(Math.max(input, output)));
+      context.fillStyle = style.getPropertyValue(
+        size <= 4 ? "--line" : speaks ? "--agent" : "--accent");
+      context.beginPath();
+      context.roundRect(index * step + step / 4, (tall - size) / 2, step / 2, size, step / 4);
+      context.fill();
+    }
+  }
+}
+
+/** The height of a level, 0 to 1: loudness is heard by its logarithm, over 45 dB. */
+function height(level) {
+  return level > 0 ? Math.max(0, Math.min(1, 1 + Math.log10(level * 3) / 2.25)) : 0;
+}

@@ -1,0 +1,238 @@
+// The types of parley.js, the client of a Parley server in a web page.
+// Names of the protocol (session, item, response) are those of PROTOCOL.md.
+
+/** What went wrong, for programs. */
+export type ErrorCode =
+  /** The page is neither https nor of this machine: no microphone, no live sound. */
+  | "insecure_context"
+  | "unsupported_browser"
+  /** The user or a policy has refused the microphone. */
+  | "permission_denied"
+  | "no_device"
+  | "device_busy"
+  /** The microphone was unplugged, and no other one took its place. */
+  | "device_lost"
+  /** The browser plays nothing before a tap: call `unlock` inside one. */
+  | "playback_blocked"
+  /** Push to talk was shorter than the protocol's 100 ms. */
+  | "too_short"
+  | "invalid_address"
+  /** A browser cannot send this credential as a subprotocol. */
+  | "invalid_credential"
+  | "credential_refused"
+  /** The server's `allowed-origins` do not have this page. */
+  | "origin_refused"
+  | "server_full"
+  | "rate_limited"
+  /** The server cannot be reached, or could not be for longer than the session waits. */
+  | "network_lost"
+  /** Another connection has resumed the session. */
+  | "session_taken"
+  | "session_ended"
+  /** The connection was lost while push to talk was held. */
+  | "speech_lost"
+  | "not_understood"
+  | "reply_failed"
+  /** A function of `tools` has thrown. The agent sees the error as its output. */
+  | "tool_failed"
+  | "server_error";
+
+/** A failure that a user can see. */
+export class ParleyError extends Error {
+  readonly name: "ParleyError";
+  readonly code: ErrorCode;
+  /** A sentence for people. */
+  readonly message: string;
+  /** What the server or the browser says about it, or an empty string. */
+  readonly detail: string;
+  readonly cause?: unknown;
+}
+
+/** A function that the agent may call. */
+export interface Tool {
+  description: string;
+  /** A JSON schema of the arguments; by default an object without properties. */
+  parameters?: object;
+  /** Returns the output: a text, or a value that becomes JSON. */
+  run(args: any): unknown;
+}
+
+/** A type alone stands for the object with its defaults; null is push to talk. */
+export type TurnDetection =
+  | "server_vad"
+  | "semantic_vad"
+  | { type: "server_vad" | "semantic_vad"; [field: string]: unknown }
+  | null;
+
+export interface ConnectOptions {
+  /** `wss://HOST/v1/realtime`, or the server's `https://HOST/`. By default the server that this module
+   *  was loaded from. */
+  url?: string;
+  model?: string;
+  /** A client secret, a token or a key; or a function that gets one, which is called for each connection. */
+  token?: string | (() => string | Promise<string>);
+  /** Fields of the protocol's session object: instructions, audio.output.voice, … */
+  session?: object;
+  /** Default "server_vad". */
+  turnDetection?: TurnDetection;
+  /** Functions by name. */
+  tools?: Record<string, Tool>;
+  /** Whether replies are spoken. Default true. */
+  speaks?: boolean;
+  /** "auto" is Opus where the browser has it, and PCM elsewhere. */
+  audio?: "auto" | "pcm";
+}
+
+/** A message, or a call of a function. */
+export interface Entry {
+  id: string;
+  kind: "message" | "call";
+  role: "user" | "assistant";
+  /** The words; of an interrupted reply those that were heard. */
+  text: string;
+  /** The words of a reply that were not heard, because it was interrupted. */
+  cut: string;
+  /** "pending": there are no words yet. "failed": there will be none. */
+  state: "pending" | "streaming" | "done" | "failed";
+  /** Of a call. */
+  name?: string;
+  arguments?: string;
+  output?: string;
+  /** The item was deleted: it is not part of the conversation any more. */
+  isDeleted?: true;
+}
+
+/** The conversation so far. */
+export class Transcript {
+  readonly entries: Entry[];
+  find(id: string): Entry | undefined;
+  toJSON(): object[];
+  toText(): string;
+}
+
+/** Milliseconds from the end of the user's turn. Null: not reached yet. */
+export interface Hops {
+  /** The transcript was complete; 0 for a typed turn. */
+  wordsMs: number | null;
+  /** The first token of the reply. */
+  tokenMs: number | null;
+  /** The first sound of the reply left the audio thread. */
+  soundMs: number | null;
+}
+
+export interface Device {
+  id: string;
+  /** Empty before the user has given permission. */
+  label: string;
+}
+
+export type Link = "connecting" | "open" | "lost" | "closed";
+
+export type Activity =
+  | "idle"
+  /** The microphone is on. */
+  | "listening"
+  /** The user speaks. */
+  | "hearing"
+  /** The turn is over, and nothing of the reply has been heard. */
+  | "thinking"
+  | "speaking";
+
+export interface EventMap {
+  link: Link;
+  activity: Activity;
+  /** An entry of the transcript is new or has changed. */
+  entry: Entry;
+  /** The newest turn has reached another hop. */
+  hops: Hops;
+  /** Loudness of microphone and reply, 0 to 1, some 20 to 50 times a second. */
+  level: { input: number; output: number };
+  /** The session goes on; a session that has ended says so with `closed`. */
+  error: ParleyError;
+  /** The list of devices has changed, or another microphone is in use. */
+  devices: Device | null;
+  /** The session object that the server has confirmed. */
+  updated: object;
+  /** The connection is back: with the missed events, with the whole conversation again, or with another
+   *  session. */
+  returned: "recovered" | "retold" | "anew";
+  /** The server announces the end of the session. */
+  leaving: { reason: string; milliseconds_left: number };
+  /** The end; null after `close`. */
+  closed: ParleyError | null;
+  /** Every event of the server, as it came. */
+  event: { type: string; [field: string]: any };
+}
+
+export class ParleySession {
+  constructor(options?: ConnectOptions);
+
+  /** Connects. Rejects with a ParleyError. `connect` calls it. */
+  open(): Promise<void>;
+  /** Ends the session, and frees microphone and loudspeaker. */
+  close(): void;
+
+  /** Calls the listener for each event. Returns a function that ends it. */
+  on<Name extends keyof EventMap>(
+    name: Name, listener: (value: EventMap[Name]) => void): () => void;
+
+  readonly link: Link;
+  readonly activity: Activity;
+  readonly transcript: Transcript;
+  /** The session object that the server has confirmed; null before the first. */
+  readonly session: any;
+  /** Formats in use, gaps heard, and the jitter buffer's delay and content in ms. */
+  readonly statistics: {
+    input: "opus" | "pcm"; output: "opus" | "pcm"; gaps: number; bufferTargetMs: number;
+    bufferedMs: number;
+  };
+
+  /** Makes sound possible. Call it inside a tap, before anything asynchronous. Returns the reason where
+   *  the page has no live sound; replies are text then. `talk`, `press` and `say` call it themselves. */
+  unlock(): ParleyError | null;
+
+  /** Opens the microphone: the user may speak at any time. Call it inside a tap. */
+  talk(): Promise<void>;
+  /** Closes the microphone. Speech that has begun ends as a turn. */
+  hush(): void;
+  /** Whether the microphone is open. */
+  readonly isTalking: boolean;
+  /** Whether silence is sent instead of what the microphone hears. */
+  isMuted: boolean;
+
+  /** Push to talk, with `turnDetection` null: begins a turn, and interrupts the reply. */
+  press(): Promise<void>;
+  /** Push to talk: ends the turn. */
+  release(): Promise<void>;
+
+  /** Sends a typed message, and interrupts the reply. */
+  say(text: string): void;
+  /** Stops the reply. */
+  interrupt(): void;
+
+  /** Merges fields into the protocol's session object. */
+  update(session: object): void;
+  speaks: boolean;
+  turnDetection: TurnDetection;
+  /** Replaces the functions that are offered. */
+  set tools(tools: Record<string, Tool>);
+
+  devices(): Promise<{ microphones: Device[]; speakers: Device[] }>;
+  /** The microphone in use. */
+  readonly device: Device | null;
+  /** An empty id is the browser's choice. */
+  useMicrophone(id: string): Promise<void>;
+  /** Without effect where the browser cannot choose. */
+  useSpeaker(id: string): Promise<void>;
+
+  /** Sends an event of the protocol. Returns false where there is no connection. */
+  send(event: { type: string; [field: string]: any }): boolean;
+}
+
+/** Opens a session. Rejects with a ParleyError. */
+export function connect(options?: ConnectOptions): Promise<ParleySession>;
+
+/** What this browser can do. */
+export function capabilities(): Promise<{
+  hasAudio: boolean; encodesOpus: boolean; decodesOpus: boolean;
+}>;

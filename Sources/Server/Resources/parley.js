@@ -1,0 +1,758 @@
+// The client of a Parley server in a web page: one session, with microphone, loudspeaker, transcript and
+// functions. It has no dependencies. parley.d.ts beside it has the types, docs/clients.md examples.
+//
+// The parts are modules in parley/: connection.js (comes back after a lost connection), microphone.js,
+// sound.js (plays), worklet.js (the audio thread), conversation.js (transcript and times), errors.js.
+
+import { Connection } from "./parley/connection.js";
+import { Transcript, TurnClock } from "./parley/conversation.js";
+import { ParleyError } from "./parley/errors.js";
+import { FrameEncoder, Microphone, encodesOpus } from "./parley/microphone.js";
+import { Player, Sound, decodesOpus, parseAudio } from "./parley/sound.js";
+
+export { ParleyError, Transcript };
+
+/** The protocol takes no turn that is shorter, in ms. */
+const shortestTurn = 100;
+const frameMilliseconds = 20;
+/** How often the server learns what was heard, in ms. */
+const acknowledgeEvery = 250;
+/** Above so many waiting bytes frames are dropped, rather than heard late: 5 s of Opus or 1 s of PCM. */
+const mostWaitingBytes = { opus: 20_000, pcm: 48_000 };
+/** The ids of events whose refusal means nothing: what was played, and the mark after a return. */
+const quietPrefix = "parley-js-";
+
+/**
+ * Opens a session. Resolves when it can be used, and rejects with a ParleyError.
+ * @param {import("./parley").ConnectOptions} [options]
+ */
+export async function connect(options = {}) {
+  const session = new ParleySession(options);
+  await session.open();
+  return session;
+}
+
+/** What this browser can do: live audio, and Opus in either direction. */
+export async function capabilities() {
+  const hasAudio = Boolean(globalThis.isSecureContext && globalThis.AudioWorkletNode);
+  const [encodes, decodes] = await Promise.all([encodesOpus(), decodesOpus()]);
+  return { hasAudio, encodesOpus: hasAudio && encodes, decodesOpus: hasAudio && decodes };
+}
+
+/** The address of the WebSocket: by default at the server that this module comes from. */
+function address(url, model) {
+  let parsed;
+  try {
+    parsed = new URL(url ?? "/v1/realtime", import.meta.url);
+  } catch (cause) {
+    throw new ParleyError("invalid_address", String(url), cause);
+  }
+  parsed.protocol = parsed.protocol.replace("http", "ws");
+  if (!["ws:", "wss:"].includes(parsed.protocol)) throw new ParleyError("invalid_address", url);
+  if (parsed.pathname === "/") parsed.pathname = "/v1/realtime";
+  if (model) parsed.searchParams.set("model", model);
+  return parsed.href;
+}
+
+/** An id for an item: the protocol allows 32 characters, binary audio 16. */
+function makeID() {
+  const letters = crypto.getRandomValues(new Uint8Array(10));
+  return `i_${Array.from(letters, (value) => (value % 36).toString(36)).join("")}`;
+}
+
+/** Objects merged in depth; other values of `more` win. */
+function merge(base, more) {
+  const result = { ...base };
+  for (const [name, value] of Object.entries(more ?? {})) {
+    const isObject = value && typeof value === "object" && !Array.isArray(value);
+    const into = result[name];
+    result[name] = isObject && into && typeof into === "object" ? merge(into, value) : value;
+  }
+  return result;
+}
+
+/** One session. `connect` makes it. */
+export class ParleySession {
+  #options;
+  #connection = null;
+  #sound = new Sound();
+  #player = new Player(this.#sound);
+  #microphone = new Microphone(this.#sound);
+  #encoder = null;
+  #listeners = new Map();
+  #clock = new TurnClock();
+  #tools = new Map();
+  /** What `update` has set of the session object. */
+  #settings = {};
+  #speaks = true;
+  #turnDetection = { type: "server_vad" };
+  #formats = { input: "pcm", output: "pcm" };
+  /** The format that the server has confirmed for input; null: none yet. */
+  #confirmedInput = null;
+
+  #link = "connecting";
+  #activity = "idle";
+  #userSpeaks = false;
+  #isThinking = false;
+  #isHolding = false;
+  /** Frames of the turn that is held. */
+  #heldFrames = 0;
+  /** Audio sent in this session, in ms: the server's timeline. */
+  #sentMs = 0;
+  #activeResponse = null;
+  /** Responses that the user has stopped: audio of them that still arrives is not played. */
+  #stopped = new Set();
+  /** The response of each item, while it is in progress. */
+  #responseOf = new Map();
+
+  /** What the server may have missed: created items by id, a commit, and a request for a response. */
+  #unsure = { items: new Map(), commit: null, response: null };
+  #mark = null;
+  #marks = 0;
+  /** Calls of functions by response: how many are at work. */
+  #calls = new Map();
+  #owesResponse = false;
+  #ticker = 0;
+  #inputLevel = 0;
+  #outputLevel = 0;
+
+  /** The conversation so far. */
+  transcript = new Transcript();
+  /** The session object as the server has confirmed it. */
+  session = null;
+
+  /** @param {import("./parley").ConnectOptions} options */
+  constructor(options = {}) {
+    this.#options = options;
+    this.#settings = options.session ?? {};
+    this.#speaks = options.speaks ?? true;
+    if (options.turnDetection !== undefined) this.#turnDetection = detection(options.turnDetection);
+    for (const [name, tool] of Object.entries(options.tools ?? {})) this.#tools.set(name, tool);
+    this.#wire();
+  }
+
+  // ---- Connection ----
+
+  /** Connects. `connect` calls it. */
+  async open() {
+    const { url, model, token = "" } = this.#options;
+    this.#connection = new Connection(address(url, model), token);
+    this.#connection.onEvent = (event) => this.#handle(event);
+    this.#connection.onAudio = (buffer) => this.#handleAudio(buffer);
+    this.#connection.onLost = () => this.#handleLoss();
+    this.#connection.onReturn = (what) => this.#handleReturn(what);
+    this.#connection.onEnd = (error) => this.#handleEnd(error);
+    this.#connection.played = () => this.#player.kept;
+    await this.#chooseFormats();
+    const updated = new Promise((resolve) => { this.#onUpdated = resolve; });
+    try {
+      await this.#connection.open();
+    } catch (error) {
+      this.#setLink("closed");
+      throw error;
+    }
+    this.#configure();
+    await updated;
+    this.#ticker = setInterval(() => this.#tick(), acknowledgeEvery);
+  }
+
+  #onUpdated = null;
+
+  /** Ends the session, and frees microphone and loudspeaker. */
+  close() {
+    this.#connection?.close();
+  }
+
+  /** Sends an event of the protocol. Returns false where there is no connection. */
+  send(event) {
+    return this.#connection.send(event);
+  }
+
+  /** "connecting", "open", "lost" (coming back), "closed". */
+  get link() {
+    return this.#link;
+  }
+
+  /** "idle", "listening" (the microphone is on), "hearing" (the user speaks), "thinking", "speaking". */
+  get activity() {
+    return this.#activity;
+  }
+
+  /** Audio formats in use, gaps heard, and the delay of the jitter buffer. */
+  get statistics() {
+    return { input: this.#formats.input, output: this.#formats.output, ...this.#player.statistics };
+  }
+
+  /**
+   * Calls `listener` for each event with this name. Returns a function that ends it.
+   * @param {string} name see parley.d.ts
+   */
+  on(name, listener) {
+    if (!this.#listeners.has(name)) this.#listeners.set(name, new Set());
+    this.#listeners.get(name).add(listener);
+    return () => this.#listeners.get(name).delete(listener);
+  }
+
+  #emit(name, value) {
+    for (const listener of this.#listeners.get(name) ?? []) listener(value);
+  }
+
+  #fail(error) {
+    this.#emit("error", error);
+  }
+
+  /** Connects the parts with each other. */
+  #wire() {
+    this.#sound.onBlocked = () => this.#fail(new ParleyError("playback_blocked"));
+    this.#player.onStart = () => {
+      this.#isThinking = false;
+      this.#reach("sound");
+      this.#updateActivity();
+    };
+    this.#player.onEnd = () => {
+      this.#acknowledge(this.#player.heard);
+      this.#updateActivity();
+    };
+    this.#player.onLevel = (level) => {
+      this.#outputLevel = level;
+      this.#emitLevel();
+    };
+    this.#microphone.onFrame = (samples) => this.#handleFrame(samples);
+    this.#microphone.onLevel = (level) => {
+      this.#inputLevel = level;
+      this.#emitLevel();
+    };
+    this.#microphone.onDevices = () => this.#emit("devices", this.#microphone.device);
+    this.#microphone.onLost = (error) => {
+      this.#fail(error);
+      this.#updateActivity();
+    };
+  }
+
+  #emitLevel() {
+    this.#emit("level", { input: this.#inputLevel, output: this.#outputLevel });
+  }
+
+  // ---- The session's settings ----
+
+  /**
+   * Changes settings of the session: fields of the protocol's session object.
+   * @param {object} settings merged into those that were set before
+   */
+  update(settings) {
+    this.#settings = merge(this.#settings, settings);
+    this.#configure();
+  }
+
+  /** Whether replies are spoken; otherwise they are text. */
+  get speaks() {
+    return this.#speaks;
+  }
+
+  set speaks(speaks) {
+    this.#speaks = speaks;
+    this.#configure();
+  }
+
+  /** How turns end: the protocol's object, its type alone, or null for push to talk. */
+  get turnDetection() {
+    return this.#turnDetection;
+  }
+
+  set turnDetection(value) {
+    this.#turnDetection = detection(value);
+    this.#configure();
+  }
+
+  /** Offers functions to the agent: an object by name. It replaces those that were offered. */
+  set tools(tools) {
+    this.#tools = new Map(Object.entries(tools));
+    this.#configure();
+  }
+
+  async #chooseFormats() {
+    const { hasAudio, encodesOpus: encodes, decodesOpus: decodes } = await capabilities();
+    const wanted = this.#options.audio ?? "auto";
+    this.#formats.input = wanted !== "pcm" && encodes ? "opus" : "pcm";
+    this.#formats.output = wanted !== "pcm" && decodes ? "opus" : "pcm";
+    if (!hasAudio) this.#speaks = false;
+  }
+
+  #configure() {
+    const format = { opus: { type: "audio/opus" }, pcm: { type: "audio/pcm", rate: 24000 } };
+    const input = { ...format[this.#formats.input] };
+    if (input.type === "audio/opus") input.sequence = true;
+    const tools = [...this.#tools].map(([name, { description, parameters }]) => ({
+      type: "function", name, description, parameters: parameters ?? { type: "object" },
+    }));
+    const session = {
+      type: "realtime",
+      output_modalities: [this.#speaks ? "audio" : "text"],
+      audio: {
+        input: {
+          format: input, transcription: { model: "default" }, turn_detection: this.#turnDetection,
+        },
+        output: { format: format[this.#formats.output], transport: "binary" },
+      },
+      tools,
+    };
+    this.#connection?.send({ type: "session.update", session: merge(session, this.#settings) });
+  }
+
+  // ---- What the user does ----
+
+  /**
+   * Makes sound possible. Call it inside the handler of a tap, a click or a key, before anything
+   * asynchronous. `talk`, `press` and `say` call it themselves.
+   */
+  unlock() {
+    try {
+      this.#sound.unlock();
+    } catch (error) {
+      // A page without live audio shows the replies as text.
+      if (this.#speaks) this.speaks = false;
+      return error;
+    }
+    this.#player.open().catch((error) => this.#fail(error));
+    return null;
+  }
+
+  /**
+   * Opens the microphone: the user may speak at any time. Call it inside a tap.
+   * @throws {ParleyError} why the microphone cannot be opened
+   */
+  async talk() {
+    this.unlock();
+    await this.#openMicrophone();
+    this.#updateActivity();
+  }
+
+  /** Closes the microphone. Speech that has begun ends as a turn. */
+  hush() {
+    this.#sendSilence();
+    this.#microphone.close();
+    this.#updateActivity();
+  }
+
+  /** Whether the microphone is open. */
+  get isTalking() {
+    return this.#microphone.isOpen;
+  }
+
+  /** Whether silence is sent instead of what the microphone hears. */
+  get isMuted() {
+    return this.#microphone.isMuted;
+  }
+
+  set isMuted(isMuted) {
+    this.#microphone.isMuted = isMuted;
+    this.#updateActivity();
+  }
+
+  /**
+   * Push to talk, with `turnDetection` null: the button is down. Interrupts the reply.
+   * @throws {ParleyError} why the microphone cannot be opened
+   */
+  async press() {
+    if (this.#isHolding) return;
+    this.#isHolding = true;
+    this.#heldFrames = 0;
+    this.unlock();
+    this.interrupt();
+    this.#connection.send({ type: "input_audio_buffer.clear" });
+    this.#updateActivity();
+    try {
+      await this.#openMicrophone();
+    } catch (error) {
+      this.#isHolding = false;
+      this.#updateActivity();
+      throw error;
+    }
+  }
+
+  /** The button is up: what was said is a turn, if it was long enough. */
+  async release() {
+    if (!this.#isHolding) return;
+    this.#isHolding = false;
+    const wasLongEnough = this.#heldFrames * frameMilliseconds >= shortestTurn;
+    this.#updateActivity();
+    if (!wasLongEnough) return this.#fail(new ParleyError("too_short"));
+    this.#clock.begin(performance.now());
+    await this.#encoder?.flush();
+    this.#unsure.commit = { type: "input_audio_buffer.commit" };
+    this.#connection.send(this.#unsure.commit);
+    this.#askForResponse();
+  }
+
+  /** Sends a typed message. Interrupts the reply. */
+  say(text) {
+    this.unlock();
+    this.interrupt();
+    const id = makeID();
+    this.#emit("entry", this.transcript.addTyped(id, text));
+    this.#clock.begin(performance.now(), { hasWords: false });
+    this.#create({
+      id, type: "message", role: "user", content: [{ type: "input_text", text }],
+    });
+    this.#askForResponse();
+  }
+
+  /** Stops the reply. */
+  interrupt() {
+    const isActive = this.#activeResponse !== null && !this.#stopped.has(this.#activeResponse);
+    // The server cuts the reply where it knows it was heard: that comes before the cancellation.
+    this.#tick();
+    this.#stopPlaying();
+    if (isActive) {
+      this.#stopped.add(this.#activeResponse);
+      this.#connection.send({ type: "response.cancel" });
+    }
+    this.#isThinking = false;
+    this.#owesResponse = false;
+    this.#updateActivity();
+  }
+
+  /** Microphones and loudspeakers, `{id, label}` each. */
+  devices() {
+    return this.#microphone.devices();
+  }
+
+  /** The microphone in use; null: none. */
+  get device() {
+    return this.#microphone.device;
+  }
+
+  /** Uses another microphone; "" is the browser's choice. */
+  async useMicrophone(id) {
+    await this.#microphone.use(id);
+  }
+
+  /** Uses another loudspeaker, where the browser can. */
+  async useSpeaker(id) {
+    await this.#sound.useSpeaker(id);
+  }
+
+  async #openMicrophone() {
+    this.#encoder ??= this.#makeEncoder();
+    await this.#microphone.open(this.#encoder.rate);
+  }
+
+  #makeEncoder() {
+    const encoder = new FrameEncoder(this.#formats.input === "opus");
+    encoder.onMessage = (message) => {
+      const limit = mostWaitingBytes[this.#formats.input];
+      // The number of a dropped Opus packet tells the server that one is missing.
+      if (this.#connection.waitingBytes < limit) this.#connection.send(message);
+    };
+    encoder.onFailure = () => this.#useSamples();
+    return encoder;
+  }
+
+  /** The browser's encoder has failed: from now on the microphone is sent as samples. */
+  async #useSamples() {
+    this.#formats.input = "pcm";
+    this.#encoder = null;
+    this.#confirmedInput = null;
+    this.#configure();
+    if (this.#microphone.isOpen) await this.#openMicrophone().catch((error) => this.#fail(error));
+  }
+
+  #handleFrame(samples) {
+    const isWanted = this.#isHolding || this.#turnDetection !== null;
+    // The server reads samples in the format that it has confirmed.
+    if (!isWanted || !this.#connection.isOpen || this.#confirmedInput !== this.#formats.input) return;
+    this.#encoder?.encode(samples);
+    this.#sentMs += frameMilliseconds;
+    this.#heldFrames += 1;
+  }
+
+  /** Silence behind the last word lets the server's turn detection see the end of the turn. */
+  #sendSilence() {
+    if (!this.#userSpeaks || !this.#encoder) return;
+    const { type, silence_duration_ms: silence = 500 } = this.#turnDetection ?? {};
+    const longest = type === "semantic_vad" ? 8000 : silence;
+    for (let ms = 0; ms < longest + 300; ms += frameMilliseconds) {
+      this.#handleFrame(new Float32Array(this.#encoder.rate / 50));
+    }
+  }
+
+  #create(item) {
+    const event = { type: "conversation.item.create", item };
+    this.#unsure.items.set(item.id, event);
+    this.#connection.send(event);
+  }
+
+  #askForResponse() {
+    this.#unsure.response = { type: "response.create" };
+    this.#connection.send(this.#unsure.response);
+    this.#isThinking = true;
+    this.#updateActivity();
+  }
+
+  async #stopPlaying() {
+    this.#acknowledge(await this.#player.clear());
+    this.#updateActivity();
+  }
+
+  /** Tells the server how much of a reply has been played. */
+  #acknowledge(heard) {
+    if (!heard) return;
+    this.#connection.send({
+      type: "output_audio_buffer.played", event_id: `${quietPrefix}played`, item_id: heard.item,
+      content_index: 0, audio_end_ms: heard.ms,
+    });
+  }
+
+  #tick() {
+    if (this.#player.isPlaying) this.#acknowledge(this.#player.heard);
+  }
+
+  // ---- State ----
+
+  #setLink(link) {
+    if (this.#link === link) return;
+    this.#link = link;
+    this.#emit("link", link);
+  }
+
+  #updateActivity() {
+    const isListening = this.#isHolding
+      || (this.#microphone.isOpen && !this.#microphone.isMuted && this.#turnDetection !== null);
+    let activity = isListening ? "listening" : "idle";
+    if (this.#isThinking) activity = "thinking";
+    if (this.#player.isPlaying) activity = "speaking";
+    if (this.#userSpeaks || this.#isHolding) activity = "hearing";
+    if (activity === this.#activity) return;
+    this.#activity = activity;
+    this.#emit("activity", activity);
+  }
+
+  #reach(hop) {
+    const hops = this.#clock.reach(hop, performance.now());
+    if (hops) this.#emit("hops", hops);
+  }
+
+  // ---- Loss and return ----
+
+  #handleLoss() {
+    if (this.#isHolding) {
+      this.#isHolding = false;
+      this.#fail(new ParleyError("speech_lost"));
+    }
+    this.#userSpeaks = false;
+    this.#setLink("lost");
+    this.#updateActivity();
+  }
+
+  #handleReturn(what) {
+    if (what === "anew") this.#forget();
+    if (what === "retold") {
+      this.transcript.retell();
+      this.#activeResponse = null;
+    }
+    this.#emit("returned", what);
+    this.#confirmedInput = null;
+    // The server may have missed the settings.
+    this.#configure();
+    // The answer to this comes after everything that was missed. It is an error: there is no such item.
+    this.#marks += 1;
+    this.#mark = `${quietPrefix}mark-${this.#marks}`;
+    this.#connection.send({
+      type: "conversation.item.retrieve", event_id: this.#mark, item_id: this.#mark,
+    });
+  }
+
+  /** Everything that was missed has come: what the server does not know was lost on its way there. */
+  #catchUp() {
+    this.#mark = null;
+    this.transcript.endRetelling();
+    for (const event of this.#unsure.items.values()) this.#connection.send(event);
+    if (this.#unsure.commit) this.#connection.send(this.#unsure.commit);
+    if (this.#unsure.response) this.#connection.send(this.#unsure.response);
+    if (this.#stopped.has(this.#activeResponse)) this.#connection.send({ type: "response.cancel" });
+  }
+
+  #forget() {
+    this.#player.forget();
+    this.transcript.clear();
+    this.#clock.drop();
+    this.#activeResponse = null;
+    this.#stopped.clear();
+    this.#responseOf.clear();
+    this.#calls.clear();
+    this.#owesResponse = false;
+    this.#unsure = { items: new Map(), commit: null, response: null };
+    this.#sentMs = 0;
+    this.#userSpeaks = false;
+    this.#isThinking = false;
+    this.#updateActivity();
+  }
+
+  #handleEnd(error) {
+    clearInterval(this.#ticker);
+    this.#microphone.end();
+    this.#player.clear();
+    this.#sound.close();
+    this.#encoder?.close();
+    this.#isThinking = this.#userSpeaks = this.#isHolding = false;
+    this.#updateActivity();
+    this.#setLink("closed");
+    this.#emit("closed", error);
+  }
+
+  // ---- Events of the server ----
+
+  #handleAudio(buffer) {
+    const audio = parseAudio(buffer);
+    if (!audio || this.#stopped.has(this.#responseOf.get(audio.item))) return;
+    this.#player.push(audio);
+    this.#updateActivity();
+  }
+
+  #handle(event) {
+    this.#emit("event", event);
+    for (const entry of this.transcript.apply(event)) this.#emit("entry", entry);
+    ParleySession.#handlers[event.type]?.call(this, event);
+  }
+
+  static #handlers = {
+    "session.created"({ session }) {
+      this.session = session;
+    },
+    "session.updated"({ session }) {
+      this.session = session;
+      const format = session.audio?.input?.format?.type;
+      this.#confirmedInput = format === "audio/opus" ? "opus" : "pcm";
+      this.#setLink("open");
+      this.#emit("updated", session);
+      this.#onUpdated?.();
+    },
+    "input_audio_buffer.speech_started"() {
+      // The reply may go on from here, if the server decides that this was no interruption.
+      this.#stopPlaying();
+      this.#userSpeaks = true;
+      this.#updateActivity();
+    },
+    "input_audio_buffer.speech_stopped"({ audio_end_ms: end }) {
+      this.#userSpeaks = false;
+      this.#isThinking = true;
+      // The speech has ended before the silence that shows it.
+      const silence = this.#sentMs - end;
+      const isPlausible = silence >= 0 && silence < 10_000;
+      this.#clock.begin(performance.now() - (isPlausible ? silence : 0));
+      this.#updateActivity();
+    },
+    "input_audio_buffer.committed"() {
+      this.#unsure.commit = null;
+    },
+    "conversation.item.input_audio_transcription.completed"({ transcript }) {
+      this.#reach("words");
+      if (transcript.trim()) return;
+      // A turn without words is not answered.
+      this.#isThinking = this.#activeResponse !== null;
+      this.#updateActivity();
+    },
+    "conversation.item.input_audio_transcription.failed"({ error }) {
+      this.#isThinking = false;
+      this.#fail(new ParleyError("not_understood", error?.message));
+      this.#updateActivity();
+    },
+    "conversation.item.added"({ item }) {
+      this.#unsure.items.delete(item.id);
+      // A reply that is told again after a return is the answer to what came before it.
+      if (this.#mark && item.role === "assistant") this.#unsure.response = null;
+    },
+    "response.created"({ response }) {
+      if (response.conversation_id === null) return;
+      this.#unsure.response = null;
+      this.#activeResponse = response.id;
+      this.#isThinking = true;
+      this.#updateActivity();
+    },
+    "response.output_item.added"({ response_id, item }) {
+      this.#responseOf.set(item.id, response_id);
+    },
+    "response.output_text.delta"() {
+      this.#reach("token");
+    },
+    "response.output_audio_transcript.delta"() {
+      this.#reach("token");
+    },
+    "response.output_audio.done"() {
+      this.#player.end();
+    },
+    "response.function_call_arguments.done"(event) {
+      this.#call(event);
+    },
+    "response.done"({ response }) {
+      this.#endResponse(response);
+    },
+    "parley.going_away"(event) {
+      this.#emit("leaving", event);
+    },
+    "error"({ error }) {
+      if (error.event_id?.startsWith(quietPrefix)) {
+        if (error.event_id === this.#mark) this.#catchUp();
+        return;
+      }
+      // The reply may have ended before the server received the request to cancel it.
+      if (error.code === "response_cancel_not_active") return;
+      const code = error.code === "rate_limit_exceeded" ? "rate_limited" : "server_error";
+      this.#fail(new ParleyError(code, error.message, error));
+    },
+  };
+
+  #endResponse(response) {
+    if (response.id === this.#activeResponse) this.#activeResponse = null;
+    for (const [item, id] of this.#responseOf) if (id === response.id) this.#responseOf.delete(item);
+    this.#stopped.delete(response.id);
+    this.#player.end();
+    if (!this.#activeResponse) this.#isThinking = this.#calls.size > 0 || this.#owesResponse;
+    this.#updateActivity();
+    if (response.status === "failed") {
+      const error = response.status_details?.error;
+      const code = error?.code === "rate_limit_exceeded" ? "rate_limited" : "reply_failed";
+      this.#fail(new ParleyError(code, error?.message, error));
+    }
+    this.#answerCalls();
+  }
+
+  // ---- Functions ----
+
+  async #call({ response_id, call_id, name, arguments: text }) {
+    const tool = this.#tools.get(name);
+    // The page may answer the calls of other functions itself.
+    if (!tool) return;
+    this.#calls.set(response_id, (this.#calls.get(response_id) ?? 0) + 1);
+    let output;
+    try {
+      const result = await tool.run(JSON.parse(text || "{}"));
+      output = typeof result === "string" ? result : JSON.stringify(result ?? null);
+    } catch (cause) {
+      output = JSON.stringify({ error: String(cause?.message ?? cause) });
+      this.#fail(new ParleyError("tool_failed", `${name}: ${cause?.message ?? cause}`, cause));
+    }
+    // The conversation may be another one by now.
+    if (!this.#calls.has(response_id)) return;
+    const entry = this.transcript.addOutput(call_id, output);
+    if (entry) this.#emit("entry", entry);
+    this.#create({ id: makeID(), type: "function_call_output", call_id, output });
+    const left = this.#calls.get(response_id) - 1;
+    if (left) this.#calls.set(response_id, left);
+    else this.#calls.delete(response_id);
+    this.#owesResponse ||= left === 0;
+    this.#answerCalls();
+  }
+
+  /** Asks for the reply to the outputs once they are all there, and nothing else is being said. */
+  #answerCalls() {
+    if (!this.#owesResponse || this.#calls.size || this.#activeResponse) return;
+    this.#owesResponse = false;
+    this.#askForResponse();
+  }
+}
+
+/** The session's turn detection: a type alone is the object with its defaults. */
+function detection(value) {
+  return typeof value === "string" ? { type: value } : value;
+}

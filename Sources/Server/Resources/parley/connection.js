@@ -1,0 +1,288 @@
+// A realtime session over one connection after another. A connection that breaks is made again, and the
+// session goes on with the events that were missed (PROTOCOL.md, resume).
+//
+// The connection shows and plays nothing, and does not send again what was lost on its way to the server:
+// parley.js does.
+
+import { ParleyError, refusal } from "./errors.js";
+
+/** How long coming back is tried at least and at most, in ms: the page's clock may be wrong. */
+const leastPatience = 30_000;
+const mostPatience = 3_600_000;
+/** Close codes after which the session goes on: a connection that broke, a server that restarts. */
+const returnCodes = [1006, 1012];
+/** Close code: another connection has the session. */
+const takenOver = 4409;
+/** The connection counts as lost when so long, in ms, sent bytes wait, none of them leaves, and nothing comes. */
+const longestStall = 10_000;
+
+/** Pauses between attempts: each is a random part of a bound that doubles. */
+export class Backoff {
+  #first;
+  #last;
+  #bound;
+  #random;
+
+  /** Bounds in ms. `random` returns a number from 0 to 1. */
+  constructor({ first = 500, last = 8000, random = Math.random } = {}) {
+    this.#first = first;
+    this.#last = last;
+    this.#bound = first;
+    this.#random = random;
+  }
+
+  /** The next pause in ms. */
+  next() {
+    const pause = this.#random() * this.#bound;
+    this.#bound = Math.min(2 * this.#bound, this.#last);
+    return pause;
+  }
+
+  /** It worked: the next pause is short again. */
+  reset() {
+    this.#bound = this.#first;
+  }
+}
+
+/** What the connection uses of the browser. Tests give others. */
+const browser = {
+  WebSocket: globalThis.WebSocket,
+  fetch: (...request) => globalThis.fetch(...request),
+  setTimeout: (...timer) => globalThis.setTimeout(...timer),
+  clearTimeout: (timer) => globalThis.clearTimeout(timer),
+  now: () => Date.now(),
+  random: Math.random,
+  window: globalThis.window,
+};
+
+export class Connection {
+  #host;
+  #address;
+  #token;
+  #socket = null;
+  /** A connection that another one replaces: unused, it would be closed, which ends the session. */
+  #replaced = null;
+  #timer = 0;
+  #backoff;
+  /** When the connection was lost; null: it was not, or the server has answered since. */
+  #lostAt = null;
+  /** The way back: handle, expires_at, epoch, offset, and the session's id. Null: there is none. */
+  #place = null;
+  #hasEnded = false;
+  /** Counts attempts: one that waits for its token may be overtaken. */
+  #attempt = 0;
+  /** How the first attempt is settled; null: it was. */
+  #opening = null;
+  #stall = { timer: 0, bytes: 0, since: 0 };
+  #onOnline = () => this.hurry();
+
+  /** Receives every event. */
+  onEvent = () => {};
+  /** Receives every binary message, an ArrayBuffer. */
+  onAudio = () => {};
+  /** The connection is lost, and is being made again. */
+  onLost = () => {};
+  /** It is back. The argument is "recovered" where the missed events follow, "retold" where the whole
+   *  conversation follows, "anew" where another session has begun. */
+  onReturn = () => {};
+  /** The connection has ended, and the session with it. Receives an error; null: it was closed here. */
+  onEnd = () => {};
+  /** The audio that the page has: item and ms; null: none. */
+  played = () => null;
+
+  /**
+   * @param {string} address of the WebSocket, with its parameters
+   * @param {string | (() => string | Promise<string>)} token a credential, or what gets one; "": none
+   */
+  constructor(address, token, host = browser) {
+    this.#host = host;
+    this.#address = new URL(address);
+    this.#token = token;
+    this.#backoff = new Backoff({ random: host.random });
+    // The browser notices a lost network late or never, but tells when there is one again.
+    host.window?.addEventListener("online", this.#onOnline);
+  }
+
+  /** Begins a session. Resolves with its first event, rejects with a ParleyError. */
+  open() {
+    return new Promise((resolve, reject) => {
+      this.#opening = { resolve, reject };
+      this.#connect({ resume: "true" });
+    });
+  }
+
+  /** Whether events can be sent. */
+  get isOpen() {
+    return this.#socket?.readyState === 1;
+  }
+
+  /** Bytes that have not left. */
+  get waitingBytes() {
+    return this.#socket?.bufferedAmount ?? 0;
+  }
+
+  /** Sends an event, or bytes as a binary message. Returns false where it was dropped, because there is
+   *  no connection. */
+  send(message) {
+    if (!this.isOpen) return false;
+    this.#socket.send(message instanceof Uint8Array ? message : JSON.stringify(message));
+    return true;
+  }
+
+  /** Ends the session. */
+  close() {
+    const socket = this.#socket;
+    if (this.#hasEnded) return;
+    this.#end(null);
+    socket?.close(1000);
+  }
+
+  /** There is a network again: comes back now, also where the old connection only seems open. The server
+   *  closes that one. */
+  hurry() {
+    if (!this.#place || this.#hasEnded) return;
+    this.#host.clearTimeout(this.#timer);
+    if (this.#socket) {
+      this.#socket.onmessage = null;
+      this.#socket.onclose = null;
+      this.#replaced = this.#socket;
+      this.#socket = null;
+    }
+    this.#lose();
+    this.#comeBack();
+  }
+
+  async #connect(query) {
+    let socket;
+    const attempt = ++this.#attempt;
+    try {
+      const token = typeof this.#token === "function" ? await this.#token() : this.#token;
+      if (this.#hasEnded || attempt !== this.#attempt) return;
+      // A browser can set no header on a WebSocket, so the credential is sent as a subprotocol.
+      const protocols = token ? ["realtime", `openai-insecure-api-key.${token}`] : ["realtime"];
+      const address = new URL(this.#address);
+      for (const [name, value] of Object.entries(query)) address.searchParams.set(name, value);
+      socket = new this.#host.WebSocket(address.href, protocols);
+    } catch (cause) {
+      // A WebSocket refuses a subprotocol with signs that HTTP does not allow; a token's function may
+      // fail, too.
+      const code = cause?.name === "SyntaxError" ? "invalid_credential" : "credential_refused";
+      this.#end(cause instanceof ParleyError ? cause : new ParleyError(code, cause?.message, cause));
+      return;
+    }
+    this.#socket = socket;
+    let wasOpen = false;
+    socket.binaryType = "arraybuffer";
+    socket.onopen = () => {
+      wasOpen = true;
+      this.#watch();
+    };
+    socket.onmessage = ({ data }) => {
+      this.#stall.since = this.#host.now();
+      if (typeof data === "string") this.#handle(JSON.parse(data));
+      else this.onAudio(data);
+    };
+    socket.onclose = ({ code, reason }) => this.#handleClose(code, reason, wasOpen);
+  }
+
+  #handle(event) {
+    const before = this.#place;
+    if (event.resume) this.#place = { offset: 0, ...before, ...event.resume };
+    if (this.#place && before && this.#place.epoch !== before.epoch) this.#place.offset = 0;
+    if (this.#place && event.offset) this.#place.offset = event.offset;
+    if (this.#place && event.session?.id) this.#place.session = event.session.id;
+    if (event.type === "parley.resumed") {
+      this.#lostAt = null;
+      this.#replaced = null;
+      this.#backoff.reset();
+      if (!event.recovered) this.#place.offset = 0;
+      const isSame = before?.session === event.session.id;
+      this.onReturn(event.recovered ? "recovered" : isSame ? "retold" : "anew");
+    }
+    if (this.#opening && event.type === "session.created") {
+      this.#opening.resolve(event);
+      this.#opening = null;
+    }
+    this.onEvent(event);
+  }
+
+  async #handleClose(code, reason, wasOpen) {
+    this.#socket = null;
+    this.#host.clearTimeout(this.#stall.timer);
+    if (this.#hasEnded) return;
+    if (code === takenOver) return this.#end(new ParleyError("session_taken", reason));
+    if (wasOpen && !returnCodes.includes(code)) {
+      return this.#end(new ParleyError("session_ended", reason || `code ${code}`));
+    }
+    if (this.#place) this.#lose();
+    // Why a WebSocket did not open is hidden from a page; an HTTP request shows it.
+    const error = wasOpen ? null : await this.#diagnose();
+    if (this.#hasEnded || this.#socket) return;
+    const isRefused = ["credential_refused", "origin_refused"].includes(error?.code);
+    if (!this.#place || isRefused || this.#isTooLate()) {
+      return this.#end(error ?? new ParleyError("network_lost", reason));
+    }
+    this.#timer = this.#host.setTimeout(() => this.#comeBack(), this.#backoff.next());
+  }
+
+  #lose() {
+    if (this.#lostAt !== null) return;
+    this.#lostAt = this.#host.now();
+    this.onLost();
+  }
+
+  #end(error) {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#socket = null;
+    this.#host.clearTimeout(this.#timer);
+    this.#host.clearTimeout(this.#stall.timer);
+    this.#host.window?.removeEventListener("online", this.#onOnline);
+    if (!this.#opening) return this.onEnd(error);
+    this.#opening.reject(error ?? new ParleyError("session_ended"));
+    this.#opening = null;
+  }
+
+  #isTooLate() {
+    const left = this.#place.expires_at * 1000 - this.#lostAt;
+    const patience = Math.min(Math.max(left, leastPatience), mostPatience);
+    return this.#host.now() - this.#lostAt > patience;
+  }
+
+  #comeBack() {
+    const { handle, epoch, offset } = this.#place;
+    const audio = this.played();
+    const heard = audio ? { item_id: audio.item, audio_end_ms: Math.floor(audio.ms + 0.001) } : {};
+    this.#connect({ resume: handle, epoch, offset, ...heard });
+  }
+
+  /** The error of a connection that did not open, from the answers to ordinary requests. */
+  async #diagnose() {
+    const origin = new URL(this.#address);
+    origin.protocol = origin.protocol.replace("ws", "http");
+    try {
+      const token = typeof this.#token === "function" ? await this.#token() : this.#token;
+      const headers = token ? { Authorization: `Bearer ${token}` } : {};
+      const models = await this.#host.fetch(new URL("/v1/models", origin), { headers });
+      if (!models.ok) {
+        const { error } = await models.json();
+        return refusal(models.status, error?.code, error?.message);
+      }
+      const ready = await this.#host.fetch(new URL("/readyz", origin));
+      return refusal(ready.status, "", "");
+    } catch (cause) {
+      return new ParleyError("network_lost", "", cause);
+    }
+  }
+
+  /** A connection into a dead network stays open for minutes: bytes that do not leave show it. */
+  #watch() {
+    this.#host.clearTimeout(this.#stall.timer);
+    const bytes = this.waitingBytes;
+    const now = this.#host.now();
+    if (bytes === 0 || bytes < this.#stall.bytes) this.#stall.since = now;
+    this.#stall.bytes = bytes;
+    if (bytes && now - this.#stall.since > longestStall) return this.hurry();
+    this.#stall.timer = this.#host.setTimeout(() => this.#watch(), 1000);
+  }
+}

@@ -1,0 +1,321 @@
+// The page's sound: one AudioContext, and the player of replies. A reply goes from the worklet through a
+// MediaStream into one <audio> element, as a call's voice does: browsers cancel the echo of that, but not
+// everywhere the echo of what an AudioContext plays itself.
+
+import { ParleyError } from "./errors.js";
+
+/** Bytes before the audio of a binary message (PROTOCOL.md, binary output). */
+const headerBytes = 24;
+/** Formats of binary messages. */
+const formats = { pcm: 0, opus: 3 };
+/** Samples per second of decoded Opus, and of the protocol's PCM. */
+const opusRate = 48000;
+const pcmRate = 24000;
+const microsecondsPerPacket = 20_000;
+/** Messages that wait for the worklet, at most: 10 s of audio. */
+const longestBacklog = 500;
+
+const opusConfig = { codec: "opus", sampleRate: opusRate, numberOfChannels: 1 };
+
+/** Whether this browser decodes Opus. */
+export async function decodesOpus() {
+  try {
+    return (await AudioDecoder.isConfigSupported(opusConfig)).supported;
+  } catch {
+    return false;
+  }
+}
+
+/** The parts of a binary message with reply audio; null for other kinds. */
+export function parseAudio(buffer) {
+  const view = new DataView(buffer);
+  if (buffer.byteLength <= headerBytes || view.getUint8(0) !== 1) return null;
+  const format = view.getUint8(1);
+  const letters = new Uint8Array(buffer, 8, 16);
+  const item = String.fromCharCode(...letters.filter((letter) => letter));
+  const rate = format === formats.opus ? opusRate : pcmRate;
+  return {
+    item, isOpus: format === formats.opus, position: (1000 * view.getUint32(4, true)) / rate,
+    payload: new Uint8Array(buffer, headerBytes),
+  };
+}
+
+/** Little-endian 16-bit samples as floats. */
+export function floats(bytes) {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength & ~1);
+  const samples = new Float32Array(view.byteLength >> 1);
+  for (let i = 0; i < samples.length; i++) samples[i] = view.getInt16(2 * i, true) / 32768;
+  return samples;
+}
+
+/** The AudioContext with its worklet, and the element that plays. */
+export class Sound {
+  #element = null;
+  #destination = null;
+  #loading = null;
+  #sink = "";
+  #listening = new AbortController();
+
+  /** Made by `unlock`; null before. */
+  context = null;
+  /** Called where the browser does not play. */
+  onBlocked = () => {};
+
+  /**
+   * Makes and starts the context and the element. Call it inside the handler of a tap, a click or a key,
+   * before anything asynchronous: browsers start sound only there, and iOS forgets the tap at the first
+   * await. Later calls start again what the browser has suspended.
+   * @throws {ParleyError} where the page or the browser has no live audio
+   */
+  unlock() {
+    if (!this.context) this.#make();
+    if (this.context.state === "closed") return;
+    if (this.context.state !== "running") this.context.resume().catch(() => this.onBlocked());
+    if (this.#element.paused) this.#element.play().catch(() => this.onBlocked());
+  }
+
+  /** Resolves with the context when the worklet is loaded. */
+  async ready() {
+    this.unlock();
+    try {
+      await this.#loading;
+    } catch (cause) {
+      this.#loading = this.#load();
+      throw new ParleyError("network_lost", "the sound worklet was not loaded", cause);
+    }
+    return this.context;
+  }
+
+  /** Connects a node to the loudspeaker. */
+  play(node) {
+    node.connect(this.#destination);
+  }
+
+  /** Chooses the loudspeaker, where the browser can. */
+  async useSpeaker(deviceId) {
+    this.#sink = deviceId;
+    await this.#element?.setSinkId?.(deviceId);
+  }
+
+  /** Milliseconds between the worklet and the loudspeaker, as far as the browser knows them. */
+  get latency() {
+    return 1000 * (this.context?.outputLatency || 0);
+  }
+
+  /** Ends the context. */
+  close() {
+    this.#listening.abort();
+    this.#element?.pause();
+    if (this.context && this.context.state !== "closed") this.context.close();
+  }
+
+  #make() {
+    if (!globalThis.isSecureContext) throw new ParleyError("insecure_context");
+    if (!globalThis.AudioWorkletNode) throw new ParleyError("unsupported_browser");
+    this.context = new AudioContext({ latencyHint: "interactive" });
+    this.#destination = this.context.createMediaStreamDestination();
+    this.#destination.channelCount = 1;
+    this.#element = new Audio();
+    this.#element.srcObject = this.#destination.stream;
+    if (this.#sink) this.#element.setSinkId?.(this.#sink);
+    this.#loading = this.#load();
+    // iOS interrupts the context for a telephone call, and a laptop that sleeps suspends it.
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden) this.unlock();
+    }, { signal: this.#listening.signal });
+  }
+
+  #load() {
+    const loading = this.context.audioWorklet.addModule(new URL("./worklet.js", import.meta.url));
+    loading.catch(() => {});
+    return loading;
+  }
+}
+
+/** Decodes and plays reply audio, and knows what of it was heard. */
+export class Player {
+  #sound;
+  #node = null;
+  #decoder = null;
+  /** What the decoder works on, by the number of the packet: item and position. */
+  #packets = new Map();
+  #count = 0;
+  #hasEnded = true;
+  /** Messages with audio so far: an end that was overtaken by one is no end. */
+  #pushes = 0;
+  /** Whether `onEnd` is still to be called. */
+  #owesEnd = false;
+  #clearing = new Map();
+  #clears = 0;
+  /** The worklet's last report. */
+  #report = {
+    heard: null, kept: null, isActive: false, isSounding: false, gaps: 0, target: 0, waiting: 0,
+    level: 0,
+  };
+  /** The end of what came last: it may not have reached the worklet. */
+  #received = null;
+  #soundingItem = null;
+  /** Messages for the worklet while it is being loaded. */
+  #backlog = [];
+
+  /** The first sample of an item plays. */
+  onStart = () => {};
+  /** Everything has been played. */
+  onEnd = () => {};
+  /** The level, 0 to 1, about 20 times a second while something plays. */
+  onLevel = () => {};
+
+  /** @param {Sound} sound */
+  constructor(sound) {
+    this.#sound = sound;
+  }
+
+  /** Whether audio plays, or more of it is to come. */
+  get isPlaying() {
+    return this.#report.isActive || !this.#hasEnded;
+  }
+
+  /** What was heard: item and ms; null: nothing. */
+  get heard() {
+    const { heard } = this.#report;
+    return heard && { item: heard.item, ms: Math.max(0, Math.floor(heard.ms - this.#sound.latency)) };
+  }
+
+  /** The audio that need not be sent again: item and ms; null: none. */
+  get kept() {
+    return this.#received;
+  }
+
+  /** Gaps heard, and the delay of the jitter buffer in ms. */
+  get statistics() {
+    const { gaps, target, waiting } = this.#report;
+    return { gaps, bufferTargetMs: Math.round(target), bufferedMs: Math.round(waiting) };
+  }
+
+  /** Loads the worklet. Call it after `Sound.unlock`. */
+  async open() {
+    const context = await this.#sound.ready();
+    if (this.#node) return;
+    this.#node = new AudioWorkletNode(context, "parley-player", {
+      numberOfInputs: 0, outputChannelCount: [1],
+    });
+    this.#node.port.onmessage = ({ data }) => this.#handle(data);
+    this.#sound.play(this.#node);
+    for (const message of this.#backlog.splice(0)) this.#post(message);
+  }
+
+  /** Plays a part of a binary message, as `parseAudio` returns it. */
+  push({ item, isOpus, position, payload }) {
+    const ms = isOpus ? microsecondsPerPacket / 1000 : payload.length / 48;
+    this.#received = { item, ms: position + ms };
+    this.#hasEnded = false;
+    this.#owesEnd = true;
+    this.#pushes += 1;
+    if (isOpus) this.#decode(item, position, payload);
+    else this.#pass(item, position, floats(payload), pcmRate);
+  }
+
+  /** No more audio of the reply comes. */
+  async end() {
+    if (this.#hasEnded) return;
+    const pushes = this.#pushes;
+    if (this.#packets.size) await this.#decoder?.flush().catch(() => {});
+    if (pushes === this.#pushes) this.#post({ end: pushes });
+  }
+
+  /** Stops at once and drops what waits. Resolves with what was heard; null: nothing was playing. */
+  async clear() {
+    const wasPlaying = this.isPlaying;
+    this.#dropPackets();
+    this.#hasEnded = true;
+    this.#backlog = [];
+    if (!this.#node || !wasPlaying) return null;
+    this.#clears += 1;
+    const answer = new Promise((resolve) => {
+      this.#clearing.set(this.#clears, { pushes: this.#pushes, resolve });
+    });
+    this.#post({ clear: this.#clears });
+    await answer;
+    return this.heard;
+  }
+
+  /** Another conversation begins. */
+  forget() {
+    this.#dropPackets();
+    this.#hasEnded = true;
+    this.#received = null;
+    this.#soundingItem = null;
+    this.#backlog = [];
+    this.#node?.port.postMessage({ forget: true });
+  }
+
+  #handle(report) {
+    const wasActive = this.#report.isActive;
+    this.#report = report;
+    if (report.ended === this.#pushes) this.#hasEnded = true;
+    if (report.cleared !== undefined) {
+      const { pushes, resolve } = this.#clearing.get(report.cleared);
+      this.#clearing.delete(report.cleared);
+      if (pushes === this.#pushes) this.#received = report.kept;
+      resolve();
+    }
+    if (report.isSounding && report.heard.item !== this.#soundingItem) {
+      this.#soundingItem = report.heard.item;
+      this.onStart(report.heard.item);
+    }
+    if (report.isActive || wasActive) this.onLevel(report.isActive ? report.level : 0);
+    if (!this.#owesEnd || this.isPlaying) return;
+    this.#owesEnd = false;
+    this.#soundingItem = null;
+    this.onEnd();
+  }
+
+  #pass(item, position, samples, rate) {
+    this.#post({ item, position, samples, rate });
+  }
+
+  #post(message) {
+    if (this.#node) this.#node.port.postMessage(message, message.samples ? [message.samples.buffer] : []);
+    else if (this.#backlog.length < longestBacklog) this.#backlog.push(message);
+  }
+
+  #decode(item, position, payload) {
+    if (this.#decoder?.state !== "configured") this.#makeDecoder();
+    const number = this.#count++;
+    this.#packets.set(number, { item, position });
+    this.#decoder.decode(new EncodedAudioChunk({
+      type: "key", timestamp: number * microsecondsPerPacket, data: payload,
+    }));
+  }
+
+  #makeDecoder() {
+    this.#decoder = new AudioDecoder({
+      output: (audio) => this.#takeDecoded(audio),
+      // A packet that is not Opus: the next one gets another decoder.
+      error: () => { this.#decoder = null; },
+    });
+    this.#decoder.configure(opusConfig);
+  }
+
+  #takeDecoded(audio) {
+    const number = Math.round(audio.timestamp / microsecondsPerPacket);
+    const packet = this.#packets.get(number);
+    for (const each of this.#packets.keys()) {
+      if (each <= number) this.#packets.delete(each);
+    }
+    if (packet) {
+      const samples = new Float32Array(audio.numberOfFrames);
+      audio.copyTo(samples, { planeIndex: 0, format: "f32-planar" });
+      this.#pass(packet.item, packet.position, samples, audio.sampleRate);
+    }
+    audio.close();
+  }
+
+  /** Packets in the decoder are not played any more. */
+  #dropPackets() {
+    this.#packets.clear();
+    if (this.#decoder?.state !== "configured") return;
+    this.#decoder.reset();
+    this.#decoder.configure(opusConfig);
+  }
+}

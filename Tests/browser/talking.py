@@ -1,0 +1,93 @@
+"""What several browser tests do with the page."""
+
+import base64
+import json
+
+from playwright.sync_api import expect
+
+# A script for the page that keeps the samples that its one <audio> element gets, as a loudspeaker would.
+RECORD_LOUDSPEAKER = """
+    window.heard = [];
+    const { play } = HTMLMediaElement.prototype;
+    HTMLMediaElement.prototype.play = function () {
+        if (this.srcObject && !this.isRecorded) {
+            this.isRecorded = true;
+            const context = new AudioContext({ sampleRate: 24000 });
+            const source = context.createMediaStreamSource(this.srcObject);
+            const recorder = context.createScriptProcessor(1024, 1, 1);
+            recorder.onaudioprocess = ({ inputBuffer }) => {
+                window.heard.push(inputBuffer.getChannelData(0).slice());
+            };
+            source.connect(recorder).connect(context.destination);
+        }
+        return play.call(this);
+    };
+"""
+
+# A script that keeps every event that the page sends, and counts its binary messages.
+RECORD_EVENTS = """
+    window.sent = [];
+    window.sentPackets = 0;
+    const { send } = WebSocket.prototype;
+    WebSocket.prototype.send = function (message) {
+        if (typeof message === "string") window.sent.push(JSON.parse(message));
+        else window.sentPackets += 1;
+        return send.call(this, message);
+    };
+"""
+
+
+def user_turn(page):
+    return page.locator(".turn.user").last
+
+
+def agent_turn(page):
+    return page.locator(".turn.assistant").last
+
+
+def text_of(turn):
+    return turn.locator(".text").inner_text()
+
+
+def state(page, name):
+    """Waits until the page shows a state."""
+    expect(page.get_by_role("status")).to_have_text(name)
+
+
+def type_message(page, text):
+    page.get_by_label("Message", exact=True).fill(text)
+    page.keyboard.press("Enter")
+
+
+def apply(page, **choices):
+    """Applies settings: `detection`, `voice`, `microphone` by value, `speaks` as a boolean."""
+    page.get_by_role("button", name="Settings").click()
+    for name, value in choices.items():
+        control = page.locator(f"#{name}")
+        if isinstance(value, bool):
+            control.set_checked(value)
+        elif control.evaluate("(element) => element.tagName") == "SELECT":
+            control.select_option(value)
+        else:
+            control.fill(value)
+    page.get_by_role("button", name="Apply").click()
+
+
+def loudspeaker(page):
+    """What the loudspeaker got so far, as 16-bit samples at 24 kHz. Needs RECORD_LOUDSPEAKER."""
+    coded = page.evaluate("""() => {
+        const samples = window.heard.flatMap((block) => [...block]);
+        const bytes = new Uint8Array(new Int16Array(
+            samples.map((sample) => Math.max(-1, Math.min(1, sample)) * 32767)).buffer);
+        let text = "";
+        for (let start = 0; start < bytes.length; start += 8192)
+            text += String.fromCharCode(...bytes.subarray(start, start + 8192));
+        return btoa(text);
+    }""")
+    return base64.b64decode(coded)
+
+
+def sent(page, kind):
+    """The events of a type that the page has sent. Needs RECORD_EVENTS."""
+    return json.loads(page.evaluate(
+        "(kind) => JSON.stringify(window.sent.filter(({ type }) => type === kind))", kind))
