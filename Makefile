@@ -156,6 +156,11 @@ bench-recogniser: build ## Users of the recogniser on a core, and the first turn
 bench-replies: build ## Encoding replies on a busy core, and the phrase cache; ARGS="--sessions 100"
 	@exec scripts/bench-parts.sh replies $(ARGS)
 
+bench-voices: setup-tests ## The embedded voices: words mistaken, first sound, CPU, sessions a core
+	@$(release_build) --product parley
+	@$(release_build) --product voice-table
+	@exec scripts/bench-parts.sh voices $(ARGS)
+
 bench-echo: setup ## Parley's echo against a raw TCP echo, Bun, picows, Node, FastAPI; ARGS=--quick
 	@scripts/setup-peers.sh
 	@$(release_build) --product parley
@@ -201,7 +206,7 @@ clean: ## Remove what was built; models and virtual environments stay
 distclean: clean ## Remove everything that set-up and build made
 	rm -rf models .venv-* .tls
 
-.PHONY: help run build cluster calls chaos outages bench-recogniser bench-replies brain setup models voice setup-tests test check test-swift unit sim test-clients \
+.PHONY: help run build cluster calls chaos outages bench-recogniser bench-replies bench-voices brain setup models voice setup-tests test check test-swift unit sim test-clients \
 	conversations claims check-peers \
 	test-browser test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo \
 	bench-instructions bench-memory bench-voice million turn-table format lint clean distclean

@@ -138,6 +138,10 @@ let package = Package(
         .executableTarget(
             name: "turn-table", dependencies: ["Codec", "Session", "Agents"],
             path: "Tests/TurnTable", swiftSettings: strict),
+        // The same: the embedded voices side by side (`make bench-voices`).
+        .executableTarget(
+            name: "voice-table", dependencies: ["Codec", "Session", "Agents"],
+            path: "Tests/VoiceTable", swiftSettings: strict),
         // The same: a million sessions on a simulated kernel (`make million`).
         .executableTarget(
             name: "session-census",
