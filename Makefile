@@ -13,6 +13,8 @@ MAKEFLAGS += --no-print-directory
 ARGS ?=
 # 1: `make run` serves https with a self-signed certificate, which it makes once.
 TLS ?=
+# natural: `make run` fetches the natural voice, and speaks with it.
+VOICE ?=
 self_signed := --tls-cert .tls/cert.pem --tls-key .tls/key.pem
 # What `make unit` tests: a word in the name of a test's file or folder.
 T ?=
@@ -34,11 +36,14 @@ help: ## List the targets
 
 ## Run -------------------------------------------------------------------------------------
 
-run: build ## Set up, build and start the server; ARGS="--port 9000 …"; TLS=1: with https
+run: build ## Set up, build and start the server; ARGS="--port 9000 …"; TLS=1: with https; VOICE=natural
+ifeq ($(VOICE),natural)
+	@scripts/setup-voice.sh
+endif
 ifeq ($(TLS),1)
 	@scripts/tls-certificate.sh
 endif
-	@PARLEY_WARM_MODELS=$${PARLEY_WARM_MODELS-true} exec .build/release/parley serve $(if $(filter 1,$(TLS)),$(self_signed)) $(ARGS)
+	@PARLEY_WARM_MODELS=$${PARLEY_WARM_MODELS-true} exec .build/release/parley serve $(if $(filter 1,$(TLS)),$(self_signed)) $(if $(VOICE),--voice-engine $(VOICE)) $(ARGS)
 
 build: setup ## Make .build/release/parley
 	@$(release_build) --product parley
@@ -63,6 +68,9 @@ setup: ## Install what building and running takes: Debian packages, Swift packag
 models: ## Make models/ only
 	@scripts/setup-apt.sh build
 	@scripts/setup-models.sh
+
+voice: models ## Fetch the natural voice into models/; read docs/speech.md about its licence
+	@scripts/setup-voice.sh
 
 setup-tests: setup
 	@scripts/setup-apt.sh test
@@ -152,6 +160,11 @@ bench-recogniser: build ## Users of the recogniser on a core, and the first turn
 bench-replies: build ## Encoding replies on a busy core, and the phrase cache; ARGS="--sessions 100"
 	@exec scripts/bench-parts.sh replies $(ARGS)
 
+bench-voices: setup-tests ## The embedded voices: words mistaken, first sound, CPU, sessions a core
+	@$(release_build) --product parley
+	@$(release_build) --product voice-table
+	@exec scripts/bench-parts.sh voices $(ARGS)
+
 bench-echo: setup ## Parley's echo against a raw TCP echo, Bun, picows, Node, FastAPI; ARGS=--quick
 	@scripts/setup-peers.sh
 	@$(release_build) --product parley
@@ -206,7 +219,8 @@ clean: ## Remove what was built; models and virtual environments stay
 distclean: clean ## Remove everything that set-up and build made
 	rm -rf models .venv-* .tls
 
-.PHONY: help run build js cluster calls chaos outages bench-recogniser bench-replies brain setup models setup-tests test check test-swift unit sim test-clients \
+.PHONY: help run build js cluster calls chaos outages bench-recogniser bench-replies bench-voices brain setup \
+	models voice setup-tests test check test-swift unit sim test-clients \
 	conversations claims check-peers \
 	test-browser test-long test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo bench-handshakes \
 	bench-instructions bench-memory bench-voice million turn-table format lint clean distclean

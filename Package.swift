@@ -50,6 +50,7 @@ let package = Package(
         .systemLibrary(
             name: "CYAML", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
         .systemLibrary(name: "CSherpa"),
+        .systemLibrary(name: "CONNXRuntime"),
         // Without its pkg-config file, which has a flag that SwiftPM refuses.
         .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
@@ -72,7 +73,8 @@ let package = Package(
         .target(
             name: "Session", dependencies: ["Codec", "CDense"], swiftSettings: strict + optimised),
         .target(
-            name: "Agents", dependencies: ["Codec", "Session", "CLinux", "CFlite", "CSherpa"],
+            name: "Agents",
+            dependencies: ["Codec", "Session", "CLinux", "CFlite", "CONNXRuntime", "CSherpa"],
             resources: [.embedInCode("Jobs/Scripts")], swiftSettings: strict),
         .target(
             name: "Server",
@@ -138,6 +140,10 @@ let package = Package(
         .executableTarget(
             name: "turn-table", dependencies: ["Codec", "Session", "Agents"],
             path: "Tests/TurnTable", swiftSettings: strict),
+        // The same: the embedded voices side by side (`make bench-voices`).
+        .executableTarget(
+            name: "voice-table", dependencies: ["Codec", "Session", "Agents"],
+            path: "Tests/VoiceTable", swiftSettings: strict),
         // The same: a million sessions on a simulated kernel (`make million`).
         .executableTarget(
             name: "session-census",

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the embedded parts carry on a core: LoadTests/peers. The first argument is `recogniser` or
-# `replies`; the others go to the first program of the measurement.
+# What the embedded parts carry on a core: LoadTests/peers. The first argument is `recogniser`,
+# `replies` or `voices`; the others go to the first program of the measurement.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 
@@ -13,5 +13,6 @@ shift
 python() { .venv-clients/bin/python "LoadTests/peers/$1.py" "${@:2}"; }
 case $measurement in
     recogniser) python recogniser_turns "$@" && echo && python first_turns ;;
+    voices) .build/release/voice-table "$@" && echo && python voice_sessions ;;
     replies) python reply_encoding "$@" && echo && python phrase_cache ;;
 esac

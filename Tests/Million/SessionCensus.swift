@@ -260,6 +260,8 @@ final class CensusWorld {
 
 /// Accepts no job: a census computes nothing on workers.
 private struct IdlePool: ComputePool {
+    let backlog = 0
+
     func submit(_ urgency: JobUrgency, for owner: JobOwner?, _ job: ComputeJob) -> Bool { false }
 }
 

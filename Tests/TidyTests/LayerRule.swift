@@ -23,7 +23,9 @@ extension TidyRule {
             Layer(folder: "Sources/Session", imports: language.union(["Codec", "CDense"])),
             Layer(
                 folder: "Sources/Agents",
-                imports: language.union(["Codec", "Session", "CFlite", "CLinux", "CSherpa"])),
+                imports: language.union([
+                    "Codec", "Session", "CFlite", "CLinux", "CONNXRuntime", "CSherpa",
+                ])),
             Layer(
                 folder: "Sources/Server",
                 imports: language.union([

@@ -4,18 +4,12 @@
 import CFlite
 import Codec
 import Session
-import Synchronization
 
 /// Speaks English offline: 16 kHz, about 0.013 s of CPU per second of speech, the first samples
 /// after 14–17 ms. An unknown voice name means the standard voice.
 public struct FliteSynthesizer: SpeechSynthesizer {
     /// Supported speaking rates; others are clamped to this range.
     public static let speedRange = 0.25...1.5
-
-    /// The idle voices of the process, by speaker. The process makes as many as ever speak at once,
-    /// at most one for each thread of the worker pool. Each takes a few kilobytes.
-    private static let idle = Mutex<[[VoiceReference]]>(
-        Array(repeating: [], count: FliteSpeaker.allCases.count))
 
     /// Creates a synthesiser. `prepareVoice` or the first request opens the voice.
     public init() {}
@@ -24,7 +18,7 @@ public struct FliteSynthesizer: SpeechSynthesizer {
     /// to 20 ms more than others, because it loads the voice's tables.
     public func prepareVoice(on host: any AgentHost) async {
         try? await host.compute {
-            try Self.withVoice(of: FliteVoiceTable.standard.speaker) { voice in
+            try FliteVoicePool.withVoice(of: FliteVoiceTable.standard.speaker) { voice in
                 _ = voice.speak("ready", speed: 1) { _ in true }
             }
         }
@@ -45,7 +39,7 @@ public struct FliteSynthesizer: SpeechSynthesizer {
         for piece in SpokenText.pieces(of: request.text, maxBytes: pieceBytes) {
             try await host.compute(
                 yielding: { yield in
-                    try Self.withVoice(of: choice.speaker) { voice in
+                    try FliteVoicePool.withVoice(of: choice.speaker) { voice in
                         _ = voice.speak(piece, speed: speed, pitch: choice.pitch) {
                             yield([Int16]($0))
                         }
@@ -56,21 +50,4 @@ public struct FliteSynthesizer: SpeechSynthesizer {
                 })
         }
     }
-
-    private static func withVoice(
-        of speaker: FliteSpeaker, _ body: (FliteVoice) -> Void
-    ) throws {
-        let free = idle.withLock { $0[speaker.rawValue].popLast() }
-        guard let voice = free?.voice ?? FliteVoice(speaker) else {
-            throw AgentError.unavailable(
-                message: "Speech synthesis is not installed: install the package flite1-dev.")
-        }
-        body(voice)
-        idle.withLock { $0[speaker.rawValue].append(VoiceReference(voice: voice)) }
-    }
-}
-
-/// Carries a voice between worker threads. `idle` gives it to one thread at a time.
-private struct VoiceReference: @unchecked Sendable {
-    let voice: FliteVoice
 }

@@ -37,7 +37,8 @@ struct FliteVoice {
         var deliver: (UnsafeBufferPointer<Int16>) -> Bool
     }
 
-    private let voice: UnsafeMutablePointer<cst_voice>
+    /// flite's own object. FliteVoice+Analysis uses it too.
+    let voice: UnsafeMutablePointer<cst_voice>
     /// The streaming settings of flite; the voice's features own them.
     private let streaming: UnsafeMutablePointer<cst_audio_streaming_info>
 
@@ -82,6 +83,7 @@ struct FliteVoice {
         copy.pointee.utt_init = registered.pointee.utt_init
         Self.copyFeatures(of: registered.pointee.features, into: copy.pointee.features)
         Self.copyFeatures(of: registered.pointee.ffunctions, into: copy.pointee.ffunctions)
+        SpelledNames.install(in: copy.pointee.features)
         streaming = new_audio_streaming_info()
         streaming.pointee.min_buffsize = Self.pieceSamples
         streaming.pointee.asc = { wave, start, count, _, info in

@@ -1,19 +1,20 @@
 // Text in a form that an English synthesiser can speak: ASCII words and punctuation, in pieces of
 // bounded length. SpokenMarkdown removes the marks of Markdown, and SpokenWords replaces numbers
-// and addresses by words; this file changes only the spelling. The synthesiser is FliteSynthesizer.
+// and addresses by words; this file changes only the spelling. The synthesisers are
+// FliteSynthesizer and NaturalSynthesizer.
 
 import Codec
 
 /// Converts a model's text into pieces for a synthesiser.
-enum SpokenText {
+package enum SpokenText {
     /// Most UTF-8 bytes of one piece. A synthesiser analyses a whole piece before its first sound,
     /// so a long piece delays the sound. 300 bytes are about 20 s of speech.
-    static let maxPieceBytes = 300
+    package static let maxPieceBytes = 300
 
     /// The pieces in which a text is spoken. A piece without a letter or digit makes no sound and
     /// is left out.
     /// - Parameter maxBytes: most bytes of one piece, at least 1.
-    static func pieces(of text: String, maxBytes: Int = maxPieceBytes) -> [String] {
+    package static func pieces(of text: String, maxBytes: Int = maxPieceBytes) -> [String] {
         var pieces: [String] = []
         var piece: [UInt8] = []
         var hasSound = false

@@ -127,7 +127,9 @@ public final class ParleyServer: Sendable {
         self.workers = workers
         addressLimits = AddressLimits(configuration)
         memory = MemoryBudget(
-            configuration, modelBytes: agents.recognizer?.serverBytes(workers: threads) ?? 0)
+            configuration,
+            modelBytes: (agents.recognizer?.serverBytes(workers: threads) ?? 0)
+                + (agents.synthesizer?.serverBytes(workers: threads) ?? 0))
         quotas = configuration.storeAddress == nil ? QuotaTable() : SharedQuotaTable()
         replies = ReplyDirectory(limit: configuration.maxResumableReplies)
         sessionRecords = MemorySessionRecords(maxBytes: configuration.maxSavedSessionBytes)
@@ -137,11 +139,15 @@ public final class ParleyServer: Sendable {
         metrics = ServerMetrics(
             shards: max(1, configuration.shards), workers: { workers.counts },
             providers: { [model = agents.model] in model.providers },
+            substitutedClauses: { [synthesizer = agents.synthesizer] in
+                synthesizer?.substitutedClauses ?? 0
+            },
             records: { records?.counts }, recordings: Self.counts(of: recordings),
             holders: [
                 .tables: { [addressLimits] in addressLimits.memory },
-                .models: { [recognizer = agents.recognizer] in
-                    HeldMemory(bytes: recognizer?.loadedBytes ?? 0)
+                .models: { [recognizer = agents.recognizer, synthesizer = agents.synthesizer] in
+                    HeldMemory(
+                        bytes: (recognizer?.loadedBytes ?? 0) + (synthesizer?.loadedBytes ?? 0))
                 },
             ])
     }

@@ -457,6 +457,10 @@ extension MetricFamily {
                     ("use=\"words\"", $0.workers.shedSpare),
                 ]
             }),
+        .figure(
+            .counter, "parley_voice_substitutions_total",
+            "Clauses of the natural voice that flite spoke, because the workers were busy."
+        ) { $0.substitutedClauses },
     ]
 
     private static let store: [MetricFamily] = [

@@ -278,16 +278,19 @@ package final class ServerMetrics: Sendable {
     /// The memory of the process by what holds it.
     let account: ProcessAccount
     private let workers: @Sendable () -> WorkerCounts
+    private let substitutedClauses: @Sendable () -> Int
     private let providers: @Sendable () -> [ModelProviderCounts]
     private let records: @Sendable () -> RecordCounts?
     private let recordings: (@Sendable () -> RecordingCounts)?
 
     /// Creates the cells. `workers` reads the worker pool, `providers` the outcomes of the
-    /// providers of models, `records` what keeps records; nil: there are none. `recordings` reads the
-    /// keeper of recordings, if there is one. `holders` reads what the process holds beside its shards.
+    /// providers of models, `substitutedClauses` the synthesiser, `records` what keeps records; nil:
+    /// there are none. `recordings` reads the keeper of recordings, if there is one. `holders` reads
+    /// what the process holds beside its shards.
     package init(
         shards: Int, workers: @escaping @Sendable () -> WorkerCounts,
         providers: @escaping @Sendable () -> [ModelProviderCounts] = { [] },
+        substitutedClauses: @escaping @Sendable () -> Int = { 0 },
         records: @escaping @Sendable () -> RecordCounts? = { nil },
         recordings: (@Sendable () -> RecordingCounts)? = nil,
         holders: [MemoryHolder: ProcessAccount.Reading] = [:]
@@ -298,6 +301,7 @@ package final class ServerMetrics: Sendable {
         self.records = records
         self.shards = (0..<shards).map { _ in ShardMetrics() }
         self.workers = workers
+        self.substitutedClauses = substitutedClauses
     }
 
     /// Takes a place among at most `limit`; false when there is none.
@@ -329,7 +333,8 @@ package final class ServerMetrics: Sendable {
     /// - Parameter isFull: whether every place of a session is taken.
     package func write(into text: inout ByteWriter, isFull: Bool = false) {
         let snapshot = MetricsSnapshot(
-            workers: workers(), providers: providers(), records: records(),
+            workers: workers(), substitutedClauses: substitutedClauses(), providers: providers(),
+            records: records(),
             recordings: recordings?(),
             account: account.lines(of: shards),
             isShortOfMemory: isShortOfMemory.load(ordering: .relaxed),

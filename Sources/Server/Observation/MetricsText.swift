@@ -9,6 +9,8 @@ import Session
 /// The figures of the process at one scrape. Those of the shards are read cell by cell.
 struct MetricsSnapshot {
     let workers: WorkerCounts
+    /// Clauses that another voice spoke than the one that was asked for.
+    let substitutedClauses: Int
     let providers: [ModelProviderCounts]
     /// Nil: no records are kept.
     let records: RecordCounts?

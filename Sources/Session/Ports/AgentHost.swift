@@ -27,6 +27,10 @@ public protocol AgentHost: Sendable {
         each: @Sendable (Element) async throws -> Void
     ) async throws
 
+    /// Jobs for each thread of the worker pool, running or waiting, rounded down. Work that has a
+    /// cheaper form may take it where there are many. By default there are none.
+    var computeBacklog: Int { get }
+
     /// Sends an HTTP request on the shard's own event loop and returns once the head of the
     /// answer is there.
     /// - Throws: `AgentError.upstream`, or `CancellationError`.
@@ -58,6 +62,9 @@ public protocol AgentHost: Sendable {
 }
 
 extension AgentHost {
+    /// No job waits.
+    public var computeBacklog: Int { 0 }
+
     /// Time does not pass.
     public func now() async -> Instant { Instant(nanoseconds: 0) }
 

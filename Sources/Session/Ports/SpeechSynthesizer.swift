@@ -33,6 +33,9 @@ public struct SpeechChunk: Sendable {
     /// What the run is made of. One rate within one request, and packets before samples: Opus of a
     /// service that cannot be passed on any further is decoded from there on.
     public var payload: Payload
+    /// Whether another voice than the one that was asked for spoke it, because the workers were
+    /// busy. The phrase cache does not keep such a phrase.
+    public var isSubstitute = false
 
     /// Creates a chunk of samples.
     public init(samples: [Int16], rate: SampleRate) {
@@ -55,6 +58,20 @@ public struct SpeechChunk: Sendable {
 
 /// Turns text into speech.
 public protocol SpeechSynthesizer: Sendable {
+    /// Bytes that synthesis adds to the process apart from any session, at most: a model and what its
+    /// runs take. They are the server's own memory, as those of `SpeechRecognizer` are. 0, the
+    /// default, where another machine speaks.
+    /// - Parameter workers: threads that may run `AgentHost.compute` at once.
+    func serverBytes(workers: Int) -> Int
+
+    /// Bytes on the heap that it takes now, apart from any session: its model, once that is loaded.
+    /// Any thread. 0, the default, where another machine speaks.
+    var loadedBytes: Int { get }
+
+    /// Clauses that another voice spoke than the one that was asked for, since the start. Any thread.
+    /// 0, the default, where the voice is always the one that was asked for.
+    var substitutedClauses: Int { get }
+
     /// Speaks a clause: calls `emit` for every run of samples, returns at the end.
     /// - Throws: an `AgentError`; the response fails and the session lives on.
     func speak(
@@ -69,6 +86,15 @@ public protocol SpeechSynthesizer: Sendable {
 }
 
 extension SpeechSynthesizer {
+    /// Nothing is kept in this process.
+    public func serverBytes(workers: Int) -> Int { 0 }
+
+    /// Nothing is kept in this process.
+    public var loadedBytes: Int { 0 }
+
+    /// There are none.
+    public var substitutedClauses: Int { 0 }
+
     /// Nothing to load.
     public func prepareVoice(on host: any AgentHost) async {}
 }

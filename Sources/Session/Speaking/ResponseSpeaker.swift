@@ -151,6 +151,7 @@ struct ResponseSpeaker {
         guard let index = spokenItem else { return }
         try OutputAudioEncoder.check(chunk)
         items[index].enqueue(chunk)
+        if chunk.isSubstitute { phrase = nil }
         phrase?.append(chunk, to: context.phrases)
     }
 

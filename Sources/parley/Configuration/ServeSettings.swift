@@ -41,6 +41,8 @@ struct ServeSettings: Sendable {
     var logLevel = LogLevel.info
     /// Folder of the speech models.
     var modelsDirectory = "models"
+    /// Which embedded voice speaks by default.
+    var voiceEngine = VoiceEngine.flite
     /// How voice activity detection is computed.
     var voiceActivityKernel = VoiceActivityKernel.auto
     /// Language models elsewhere.
@@ -69,6 +71,14 @@ struct ServeSettings: Sendable {
         .text(
             "models", \.modelsDirectory, "a folder",
             "Folder of the speech models, which `make models` fills."),
+        .choice(
+            "voice-engine", \.voiceEngine,
+            """
+            Which embedded voice speaks for marin, the default name, and for unknown names: \
+            flite's, or the natural one, which `make voice` installs. A client may name either. \
+            docs/speech.md has the licence of the natural voice, which is unclear for commercial \
+            use.
+            """),
         .choice(
             "voice-activity-kernel", \.voiceActivityKernel,
             """

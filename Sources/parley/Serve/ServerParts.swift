@@ -33,7 +33,7 @@ struct ServerParts {
         var agents = AgentSet(
             model: Self.model(settings, signer, logger),
             recognizer: Self.recognizer(settings, logger),
-            synthesizer: Self.synthesizer(settings),
+            synthesizer: try Self.synthesizer(settings),
             toolServers: try Self.toolServers(settings))
         if let signer {
             agents.publicKeys = { signer.publicKeys() }
@@ -111,8 +111,21 @@ struct ServerParts {
         return recognizer
     }
 
-    private static func synthesizer(_ settings: ServeSettings) -> any SpeechSynthesizer {
-        guard let url = settings.speech.speechURL else { return FliteSynthesizer() }
+    private static func synthesizer(
+        _ settings: ServeSettings
+    ) throws(CommandFailure) -> any SpeechSynthesizer {
+        guard let url = settings.speech.speechURL else {
+            let engine = settings.voiceEngine
+            let synthesizer = EmbeddedSynthesizer(
+                modelsDirectory: settings.modelsDirectory, engine: engine)
+            if engine == .natural, let missing = synthesizer.missingFile {
+                throw CommandFailure(
+                    description:
+                        "voice-engine: the natural voice is not installed; run `make voice` "
+                        + "(\(missing))")
+            }
+            return synthesizer
+        }
         return OpenAISpeech(
             service: service(url, settings.speech.speechKey, settings),
             model: settings.speech.speechModel,

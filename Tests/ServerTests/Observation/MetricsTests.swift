@@ -42,6 +42,12 @@ import Testing
         #expect(lines.contains("parley_hypotheses_shed_total{use=\"words\"} 7"))
     }
 
+    @Test func countsTheClausesOfAnotherVoice() {
+        let metrics = ServerMetrics(
+            shards: 1, workers: { WorkerCounts() }, substitutedClauses: { 12 })
+        #expect(exposition(metrics).contains("parley_voice_substitutions_total 12"))
+    }
+
     @Test(arguments: [
         (-5, 0), (0, 0), (1, 0), (100_000, 0), (100_001, 1), (200_000, 1), (200_001, 2),
         (400_001, 3), (26_214_400_000, 18), (26_214_400_001, 19), (900_000_000_000, 19),

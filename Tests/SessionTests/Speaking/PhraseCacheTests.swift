@@ -175,6 +175,25 @@ import Testing
         #expect(script.context.codecUse.phraseBytes == 0)
     }
 
+    /// The next time, the voice that the client asked for may be free.
+    @Test(arguments: [AudioFormat.opus, .pcm])
+    func whatAnotherVoiceSpokeIsNotKept(format: AudioFormat) {
+        let script = ScriptedSession { $0.outputFormat = format }
+        script.speech = { _ in
+            var chunk = SpeechChunk(
+                samples: [Int16](repeating: 1_000, count: 16_000), rate: .hz16000)
+            chunk.isSubstitute = true
+            return [chunk]
+        }
+        script.replies = Array(repeating: .text("Hello."), count: 4)
+        for index in 0..<4 {
+            script.send(.responseCreate(ResponseParameters()), at: 5_000 * index)
+        }
+        script.run(until: 20_000)
+        #expect(script.spoken.count == 4)
+        #expect(script.context.codecUse.phraseBytes == 0)
+    }
+
     @Test func withoutACacheEverythingIsSynthesised() {
         var settings = CodecSettings()
         settings.phraseCacheBytes = 0
