@@ -292,8 +292,8 @@ package final class Shard<Backend: IO> {
     /// no allocation, and stay in the cache. A call per 64 reports costs nothing beside the reads.
     private static var maxReports: Int { 64 }
     /// Reports that a tick takes while models stream. A delta costs some 15 µs, and leaves with the
-    /// tick's writes: of 64 the first would wait for 1 ms, and with it the next ones. 16: 0.25 ms, for
-    /// 2% more CPU.
+    /// tick's writes: of 64 the first would wait for 1 ms, and with it the next ones. 16: 0.25 ms
+    /// (LoadTests/RESULTS.md has what it costs and saves).
     private static var streamingReports: Int { 16 }
 
     /// Takes the time, and says where the shard was away for long.
