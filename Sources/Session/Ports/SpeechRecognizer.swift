@@ -43,24 +43,13 @@ public struct Utterance: Sendable {
 }
 
 /// Turns speech into text.
-public protocol SpeechRecognizer: Sendable {
+public protocol SpeechRecognizer: ModelMemory {
     /// Whether it may be asked repeatedly while the user speaks: for words to show, and for the
     /// whole utterance before it is certain to be over. Up to five times the audio is then
     /// recognised, so a recogniser that is paid for by the minute should return false, the default.
     /// Such requests fail with `AgentError.overloaded` while other work needs the workers: those for
     /// words to show first.
     var makesHypotheses: Bool { get }
-
-    /// Bytes that recognition adds to the process apart from any session, at most: a model and
-    /// what its decodes take. They are the server's own memory, for which no client is refused or
-    /// closed where the server's limit has room for them. 0, the default, where another machine
-    /// recognises.
-    /// - Parameter workers: threads that may run `AgentHost.compute` at once.
-    func serverBytes(workers: Int) -> Int
-
-    /// Bytes on the heap that it takes now, apart from any session: its model, once that is loaded.
-    /// Any thread. 0, the default, where another machine recognises.
-    var loadedBytes: Int { get }
 
     /// Transcribes one utterance. Empty text means that no words were heard.
     /// - Throws: an `AgentError`; the transcription fails and the session lives on.
@@ -82,12 +71,6 @@ public protocol SpeechRecognizer: Sendable {
 extension SpeechRecognizer {
     /// Each utterance is recognised once.
     public var makesHypotheses: Bool { false }
-
-    /// Nothing is kept in this process.
-    public func serverBytes(workers: Int) -> Int { 0 }
-
-    /// Nothing is kept in this process.
-    public var loadedBytes: Int { 0 }
 
     /// The text comes at once.
     public func transcribe(

@@ -57,17 +57,7 @@ public struct SpeechChunk: Sendable {
 }
 
 /// Turns text into speech.
-public protocol SpeechSynthesizer: Sendable {
-    /// Bytes that synthesis adds to the process apart from any session, at most: a model and what its
-    /// runs take. They are the server's own memory, as those of `SpeechRecognizer` are. 0, the
-    /// default, where another machine speaks.
-    /// - Parameter workers: threads that may run `AgentHost.compute` at once.
-    func serverBytes(workers: Int) -> Int
-
-    /// Bytes on the heap that it takes now, apart from any session: its model, once that is loaded.
-    /// Any thread. 0, the default, where another machine speaks.
-    var loadedBytes: Int { get }
-
+public protocol SpeechSynthesizer: ModelMemory {
     /// Clauses that another voice spoke than the one that was asked for, since the start. Any thread.
     /// 0, the default, where the voice is always the one that was asked for.
     var substitutedClauses: Int { get }
@@ -86,12 +76,6 @@ public protocol SpeechSynthesizer: Sendable {
 }
 
 extension SpeechSynthesizer {
-    /// Nothing is kept in this process.
-    public func serverBytes(workers: Int) -> Int { 0 }
-
-    /// Nothing is kept in this process.
-    public var loadedBytes: Int { 0 }
-
     /// There are none.
     public var substitutedClauses: Int { 0 }
 
