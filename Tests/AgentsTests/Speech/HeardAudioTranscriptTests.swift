@@ -27,7 +27,12 @@ import Testing
         }
         // A ratio of 25 is 14 dB. The lowest recording, the card games, has 15 dB.
         #expect(signal > 25 * noise, "\(signal / noise)")
-        #expect(try words(kept) == words(samples))
+        // The card games are so noisy that the recogniser is unsure of a word, whose choice depends on
+        // the processor's arithmetic.
+        let (stored, original) = try (words(kept), words(samples))
+        let reference = Recording(file: recording.file, words: original.joined(separator: " "))
+        let errors = reference.wordErrors(in: stored.joined(separator: " "))
+        #expect(errors <= 1, "\(stored) instead of \(original)")
     }
 
     @Test(arguments: Recording.all)
