@@ -24,7 +24,7 @@ public final class VoiceActivityBatch {
     public private(set) var isOpen = false
     /// Windows in it.
     public private(set) var count = 0
-    /// Whether no window has room any more.
+    /// Whether there is room for no other window.
     public var isFull: Bool { count == Self.capacity }
 
     private let model: VoiceActivityModel
