@@ -78,8 +78,8 @@ setup-tests: setup
 ## Test ------------------------------------------------------------------------------------
 
 test: setup-tests ## Set up and run every test: all the targets below. What CI runs
-	@exec scripts/test.sh "lint build test-clients test-browser test-metrics test-tls test-conformance" \
-		"test-fuzz test-swift test-vad"
+	@exec scripts/test.sh "lint build test-clients test-metrics test-tls test-conformance" \
+		"test-fuzz test-swift test-vad test-browser"
 
 check: lint test-swift ## Before a commit: lint and the Swift tests, without clients and browser
 

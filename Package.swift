@@ -142,7 +142,7 @@ let package = Package(
             path: "Tests/TurnTable", swiftSettings: strict),
         // The same: the embedded voices side by side (`make bench-voices`).
         .executableTarget(
-            name: "voice-table", dependencies: ["Codec", "Session", "Agents"],
+            name: "voice-table", dependencies: ["Codec", "Session", "Agents", "TestMaterial"],
             path: "Tests/VoiceTable", swiftSettings: strict),
         // The same: a million sessions on a simulated kernel (`make million`).
         .executableTarget(

@@ -11,6 +11,9 @@
 source "$(dirname "$0")/common.sh"
 
 logs=$root/.build/test
+# A target takes 15 minutes at most on two cores. One that hangs is ended and counts as failed, so that
+# what it wrote is shown.
+limit=40m
 mkdir -p "$logs"
 passed=0
 failed=0
@@ -45,7 +48,8 @@ count_suite() {
 run_target() {
     local target=$1 start=$SECONDS status=0
     say "make $target begins"
-    make --no-print-directory -C "$root" "$target" >"$logs/$target.log" 2>&1 || status=$?
+    timeout --foreground --kill-after=60 --verbose "$limit" \
+        make --no-print-directory -C "$root" "$target" >"$logs/$target.log" 2>&1 || status=$?
     count_suite "$logs/$target.log" "$status"
     printf '%d %d %d\n' "$suite_passed" "$suite_failed" $((SECONDS - start)) >"$logs/$target.count"
     # One target's output at a time.

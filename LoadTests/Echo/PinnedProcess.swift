@@ -6,7 +6,7 @@ import Foundation
 
 /// A child process that is pinned to a core. It is terminated when the object is freed.
 final class PinnedProcess {
-    private let process = Process()
+    private let process: SpawnedProcess
     /// Its end and its last words; nil unless asked for. It outlives this object.
     let record: ProcessRecord?
     /// Its standard output, if asked for.
@@ -14,8 +14,8 @@ final class PinnedProcess {
     /// Its standard input, if its output was asked for.
     let input: FileHandle?
 
-    var identifier: Int32 { process.processIdentifier }
-    var isRunning: Bool { process.isRunning }
+    var identifier: Int32 { process.identifier }
+    var isRunning: Bool { process.ending == nil }
 
     /// Starts a program.
     /// - Parameters:
@@ -26,43 +26,63 @@ final class PinnedProcess {
     init(
         _ command: [String], core: Int?, isTalking: Bool = false, recordedAs name: String? = nil
     ) throws(LoadFailure) {
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/taskset")
         // The child is terminated even when this process is killed.
-        process.arguments =
-            [
-                "-c", core.map { "\($0)" } ?? "0-1023", "/usr/bin/setpriv", "--pdeathsig", "TERM",
-            ] + command
+        let words =
+            ["/usr/bin/taskset", "-c", core.map { "\($0)" } ?? "0-1023"]
+            + ["/usr/bin/setpriv", "--pdeathsig", "TERM"] + command
+        let errors = try name.map { _ throws(LoadFailure) in try Self.makeErrorFile() }
+        let errorStream = errors.map { SpawnedProcess.Stream.descriptor($0.fileDescriptor) }
         if isTalking {
-            let (incoming, outgoing) = (Pipe(), Pipe())
-            process.standardOutput = incoming
-            process.standardInput = outgoing
-            output = incoming.fileHandleForReading
-            input = outgoing.fileHandleForWriting
+            let fromChild = try Self.makePipe()
+            let toChild = try Self.makePipe()
+            process = try SpawnedProcess(
+                words, input: .descriptor(toChild.reading.fileDescriptor),
+                output: .descriptor(fromChild.writing.fileDescriptor),
+                errors: errorStream ?? .inherited)
+            (output, input) = (fromChild.reading, toChild.writing)
         } else {
-            process.standardOutput = FileHandle.nullDevice
-            process.standardInput = FileHandle.nullDevice
+            process = try SpawnedProcess(
+                words, input: .null, output: .null, errors: errorStream ?? .inherited)
             (output, input) = (nil, nil)
         }
-        if let name {
-            record = try ProcessRecord(of: process, name: name)
+        if let name, let errors {
+            record = ProcessRecord(of: process, name: name, errors: errors)
         } else {
             record = nil
-        }
-        do { try process.run() } catch {
-            throw LoadFailure("cannot start \(command[0]): \(error.localizedDescription)")
         }
     }
 
     deinit {
-        if process.isRunning {
-            record?.wasEndedHere = true
-            process.terminate()
-            process.waitUntilExit()
-        }
+        guard isRunning else { return }
+        record?.wasEndedHere = true
+        process.terminate()
+    }
+
+    /// A pipe whose ends no other child inherits: it ends when its last descriptor is closed.
+    private static func makePipe() throws(LoadFailure) -> (reading: FileHandle, writing: FileHandle)
+    {
+        var ends: [Int32] = [-1, -1]
+        guard pipe2(&ends, O_CLOEXEC) == 0 else { throw .system("a pipe") }
+        return (
+            FileHandle(fileDescriptor: ends[0], closeOnDealloc: true),
+            FileHandle(fileDescriptor: ends[1], closeOnDealloc: true)
+        )
+    }
+
+    /// A file without a name.
+    private static func makeErrorFile() throws(LoadFailure) -> FileHandle {
+        let path = FileManager.default.temporaryDirectory
+            .appendingPathComponent("parley-load-XXXXXX").path
+        var template = Array(path.utf8CString)
+        let descriptor = mkstemp(&template)
+        guard descriptor >= 0, unlink(template) == 0, fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0
+        else { throw .system("a file for the errors of a program") }
+        return FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
     }
 
     /// Waits until it has ended by itself.
-    func awaitEnd() { process.waitUntilExit() }
+    /// - Parameter seconds: the longest wait; nil: without end.
+    func awaitEnd(within seconds: Double? = nil) { process.awaitEnding(within: seconds) }
 
     /// Waits until it accepts connections.
     func awaitListening(on port: UInt16, name: String) throws(LoadFailure) {
@@ -107,7 +127,7 @@ final class PinnedProcess {
 final class ProcessRecord {
     /// Its name in reports.
     let name: String
-    private let process: Process
+    private let process: SpawnedProcess
     private let errors: FileHandle
     /// Whether this process ended it, which says nothing about it.
     fileprivate(set) var wasEndedHere = false
@@ -116,31 +136,18 @@ final class ProcessRecord {
     private static let wordBytes: UInt64 = 2_048
     private static let wordLines = 3
 
-    /// Sends the standard error of a process that is about to start to a file without a name.
-    fileprivate init(of process: Process, name: String) throws(LoadFailure) {
+    /// - Parameter errors: the file that its standard error goes to.
+    fileprivate init(of process: SpawnedProcess, name: String, errors: FileHandle) {
         self.process = process
         self.name = name
-        let path = FileManager.default.temporaryDirectory
-            .appendingPathComponent("parley-load-XXXXXX").path
-        var template = Array(path.utf8CString)
-        let descriptor = mkstemp(&template)
-        guard descriptor >= 0, unlink(template) == 0, fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0
-        else { throw .system("a file for the errors of \(name)") }
-        errors = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-        process.standardError = errors
+        self.errors = errors
     }
 
     /// How it ended by itself, and its last words; nil when it runs and has said nothing.
     var account: String? {
+        let ending = wasEndedHere ? nil : process.ending?.account
         let parts = [ending, lastWords.map { "it wrote: \($0)" }].compactMap { $0 }
         return parts.isEmpty ? nil : "\(name) " + parts.joined(separator: ", ")
-    }
-
-    private var ending: String? {
-        guard !wasEndedHere, !process.isRunning, process.processIdentifier > 0 else { return nil }
-        let status = process.terminationStatus
-        return process.terminationReason == .exit
-            ? "ended with status \(status)" : "was ended by signal \(status)"
     }
 
     private var lastWords: String? {

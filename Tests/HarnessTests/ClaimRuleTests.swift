@@ -161,6 +161,15 @@ import Testing
         #expect(StepSearch.load(of: StepSearch.highest) == 1_600)
     }
 
+    @Test func aCoarseSearchTriesTheLowestStepToo() {
+        var search = StepSearch(from: 8, stride: 4, resolution: 4)
+        while search.next != nil { search.take(holds: false) }
+        #expect(search.held == -1 && search.next == nil)
+        var lowest = StepSearch(from: 8, stride: 4, resolution: 4)
+        while let step = lowest.next { lowest.take(holds: step == 0) }
+        #expect(lowest.held == 0)
+    }
+
     /// A round that begins where the round before ended needs two steps.
     @Test func aKnownLimitIsConfirmedQuickly() {
         var search = StepSearch(from: 30, stride: 1)
@@ -182,7 +191,7 @@ import Testing
                 ["/bin/sh", "-c", "echo first >&2; echo no port >&2; exit 3"], name: "the peer",
                 core: 0, isTalking: true)
             #expect(process.readLine(within: 60) == nil)
-            process.awaitEnd()
+            process.awaitEnd(within: 60)
             bench.note("noticed")
             throw LoadFailure("awaited a line")
         }
@@ -201,9 +210,19 @@ import Testing
         let process = try PinnedProcess(["/bin/cat"], core: nil, isTalking: true)
         #expect(process.readLine(within: 0) == nil)
         #expect(process.isRunning)
-        // The threads of tests block signals, and their children inherit that.
         try process.input?.close()
-        process.awaitEnd()
+        process.awaitEnd(within: 60)
+        #expect(!process.isRunning)
+    }
+
+    @Test func aProgramEndsWithItsObject() throws {
+        var process: PinnedProcess? = try PinnedProcess(
+            ["/bin/sleep", "1000"], core: nil, recordedAs: "the peer")
+        let record = try #require(process?.record)
+        let identifier = try #require(process?.identifier)
+        process = nil
+        #expect(kill(identifier, 0) == -1 && parley_errno() == ESRCH)
+        #expect(record.account == nil)
     }
 
     @Test func recordingsOfAnotherFormatAreLeftOut() throws {

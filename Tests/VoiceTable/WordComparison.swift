@@ -2,6 +2,7 @@
 // the recogniser writes "4:15" for what the voice said as "four fifteen".
 
 import Agents
+import TestMaterial
 
 /// The words of a sentence beside those that were heard.
 struct WordComparison {
@@ -13,18 +14,7 @@ struct WordComparison {
     init(said: String, heard: String) {
         let (said, heard) = (Self.words(in: said), Self.words(in: heard))
         words = said.count
-        var distances = Array(0...heard.count)
-        for (row, word) in said.enumerated() {
-            var diagonal = distances[0]
-            distances[0] = row + 1
-            for column in heard.indices {
-                let replaced = diagonal + (heard[column] == word ? 0 : 1)
-                diagonal = distances[column + 1]
-                distances[column + 1] = min(
-                    replaced, distances[column] + 1, distances[column + 1] + 1)
-            }
-        }
-        errors = distances[heard.count]
+        errors = wordErrors(said: said, heard: heard)
     }
 
     /// Spellings that sound alike.

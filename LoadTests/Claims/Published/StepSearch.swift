@@ -36,7 +36,10 @@ struct StepSearch {
     }
 
     /// The step to try; nil at the end of the search.
-    var next: Int? { failed - held > resolution ? current : nil }
+    var next: Int? {
+        let isOpen = failed - held > resolution || held < 0 && failed > 0
+        return isOpen ? current : nil
+    }
 
     /// Takes the result of the step that was tried.
     mutating func take(holds: Bool) {

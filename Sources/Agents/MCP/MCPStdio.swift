@@ -136,6 +136,8 @@ final class MCPProgram: Sendable {
                 } catch {
                     finish(id, .failure(error))
                 }
+                // The handler below found nothing where the task was cancelled before.
+                if Task.isCancelled { finish(id, .failure(CancellationError())) }
             }
         } onCancel: {
             finish(id, .failure(CancellationError()))

@@ -29,6 +29,7 @@ final class NaturalVoice: Sendable {
     /// Locked while the voice loads, so that it is loaded once.
     private let state = Mutex(State.notLoaded)
     private let loaded = Atomic<Int>(0)
+    private let loading = Atomic<Bool>(false)
 
     /// Nothing is loaded yet.
     init(modelsDirectory: String) { directory = modelsDirectory }
@@ -56,12 +57,17 @@ final class NaturalVoice: Sendable {
     /// The heap that loading it has taken; 0 before.
     var loadedHeapBytes: Int { loaded.load(ordering: .relaxed) }
 
+    /// Whether a thread is loading the voice. Others would wait for it.
+    var isLoading: Bool { loading.load(ordering: .relaxed) }
+
     /// The voice, loaded by the first call: about a second.
     /// - Throws: `AgentError.unavailable`; a later call tries again.
     func model() throws(AgentError) -> NaturalVoiceModel {
         try state.withLock { state throws(AgentError) in
             if case .loaded(let model) = state { return model }
             guard missingFile == nil else { throw Self.notInstalled }
+            loading.store(true, ordering: .relaxed)
+            defer { loading.store(false, ordering: .relaxed) }
             let stamps = stamps
             if case .damaged(let file, stamps) = state { throw Self.damaged(file) }
             state = .notLoaded

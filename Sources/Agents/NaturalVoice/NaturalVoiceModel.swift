@@ -59,6 +59,10 @@ final class NaturalVoiceModel: Sendable {
     /// scale. Peaks reach 0.97; the few beyond full scale are cut.
     private static let gain: Float = 1.5
 
+    /// Frames of a clause, at most. 4,000: 46 s, more than twice what the longest clause takes. The
+    /// lengths of phonemes are drawn at random, without a limit of their own.
+    private static let maxFrames = 4_000
+
     /// The numbers of phonemes.
     let phonemes: PhonemeTable
     private let encoder: ONNXModel
@@ -86,7 +90,7 @@ final class NaturalVoiceModel: Sendable {
                 ("input_lengths", .integers([Int64(numbers.count)], shape: [1])),
                 ("scales", .floats(scales, shape: [3])),
             ], output: "frames")
-        guard let frames = VoiceFrames(values: values) else {
+        guard let frames = VoiceFrames(values: values), frames.count <= Self.maxFrames else {
             throw ONNXError(message: "the encoder made \(values.count) numbers")
         }
         return frames

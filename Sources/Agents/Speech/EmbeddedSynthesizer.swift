@@ -2,7 +2,7 @@
 // and NaturalSynthesizer speak.
 //
 // The natural voice takes about nine times the CPU of flite's. While the worker threads are busy, its
-// clauses are spoken by flite, so that no reply waits for its first word.
+// clauses are spoken by flite, so that no reply waits for its first word; and while it is being loaded.
 
 import Session
 import Synchronization
@@ -43,7 +43,7 @@ public final class EmbeddedSynthesizer: SpeechSynthesizer {
     /// can.
     public var missingFile: String? { natural.voice.missingFile }
 
-    /// Clauses of the natural voice that flite spoke, because the workers were busy.
+    /// Clauses of the natural voice that flite spoke, because the workers were busy or loading it.
     public var substitutedClauses: Int { substituted.load(ordering: .relaxed) }
 
     /// The memory of the natural voice, and of a clause on every worker thread; 0 where it is not
@@ -74,7 +74,7 @@ public final class EmbeddedSynthesizer: SpeechSynthesizer {
         guard isNatural(request.voice) else {
             return try await flite.speak(request, on: host, emit: emit)
         }
-        guard host.computeBacklog >= Self.maxBacklog else {
+        guard host.computeBacklog >= Self.maxBacklog || natural.voice.isLoading else {
             return try await natural.speak(request, on: host, emit: emit)
         }
         guard missingFile == nil else { throw NaturalVoice.notInstalled }

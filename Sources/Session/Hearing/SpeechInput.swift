@@ -34,6 +34,8 @@ final class SpeechInput {
     private var analysed = 0
     /// The place of the next window in the shard's batch; nil: it is not there.
     private var batchPlace: Int?
+    /// The end of what had been heard when that window was put there.
+    private var batchEnd = 0
     /// Whether a window waits in the shard's batch.
     var awaitsActivity: Bool { batchPlace != nil }
     /// Whether the packet that is being decoded is marked as silence by its sender.
@@ -265,11 +267,12 @@ final class SpeechInput {
             return nil
         }
         if activity == nil { activity = GatedVoiceActivity(model: model) }
+        let end = batchPlace == nil ? buffer.end : batchEnd
         guard let probability = judge(window, context.activityBatch, mayWait: mayWait) else {
             return .awaited
         }
         analysed = window.upperBound
-        let isEcho = echo.map { isOnlyEcho(window, of: $0, at: now) } ?? false
+        let isEcho = echo.map { isOnlyEcho(window, of: $0, whenHeardTo: end, at: now) } ?? false
         let change = turnDetector?.handle(probability: isEcho ? 0 : probability, window: window)
         if judgesProsody, turnDetector?.judgesSound == true {
             buffer.withSamples(in: window) { prosody.append($0, at: window.lowerBound) }
@@ -290,15 +293,16 @@ final class SpeechInput {
                 return activity!.process(samples, senderHeardNothing: isMarkedSilent)
             }
             batchPlace = activity!.put(samples, senderHeardNothing: isMarkedSilent, into: batch)
+            batchEnd = buffer.end
             return batchPlace == nil ? 0 : nil
         }
     }
 
     private func isOnlyEcho(
-        _ window: Range<Int>, of echo: EchoCheck, at now: Instant
+        _ window: Range<Int>, of echo: EchoCheck, whenHeardTo end: Int, at now: Instant
     ) -> Bool {
         // The newest sample has just come.
-        let behind = SampleRate.hz16000.milliseconds(ofSamples: buffer.end - window.upperBound)
+        let behind = SampleRate.hz16000.milliseconds(ofSamples: end - window.upperBound)
         return buffer.withSamples(in: window) {
             echo.explains($0, endingAt: now + .milliseconds(-behind))
         }

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Agents
 
-@Suite(.timeLimit(.minutes(5))) struct JobModelTests {
+@Suite(.onOneThread, .timeLimit(.minutes(5))) struct JobModelTests {
     private let host = JobHost()
     private let model: JobModel
     private let heard = Collected<ModelDelta>()
@@ -27,22 +27,19 @@ import Testing
     private func ask(_ text: String = "Hello") -> Task<Void, any Error> {
         var request = ModelRequest(model: "m", messages: [.user(text)])
         request.turn = TurnIdentity(sessionID: "sess_1", responseID: "resp_1", subject: "ada")
-        return Task { [request, heard, model, host] in
+        return Task(executorPreference: OneThread.shared) { [request, heard, model, host] in
             try await model.respond(to: request, on: host) { heard.append($0) }
         }
     }
 
-    private func until(_ condition: () -> Bool) async {
-        while !condition() { await Task.yield() }
-    }
-
-    private func untilAsked(_ count: Int = 1) async {
-        await until { redis.commands("ask").count + redis.commands("claim").count == count }
+    private func untilAsked(_ count: Int = 1) async throws {
+        try await yield { redis.commands("ask").count + redis.commands("claim").count == count }
     }
 
     /// Lets time pass until something has happened.
-    private func pass(until condition: () -> Bool) async {
+    private func pass(until condition: () -> Bool) async throws {
         while !condition() {
+            try Task.checkCancellation()
             host.pass(.milliseconds(100))
             for _ in 0..<100 where !condition() { await Task.yield() }
         }
@@ -50,7 +47,7 @@ import Testing
 
     @Test func aTurnIsAskedForAndAnswered() async throws {
         let turn = ask()
-        await untilAsked()
+        try await untilAsked()
         let job = redis.job(1)
         #expect(job["key"] == "resp_1" && job["turn"] == "resp_1" && job["session"] == "sess_1")
         #expect(job["subject"] == "ada" && job["run"] == "1" && job["lease_ms"] == "5000")
@@ -62,7 +59,7 @@ import Testing
         var messages = try #require(request["messages"]?.elements)
         #expect(messages.next()?["content"]?.string == "Hello")
         redis.say(1, 1, "Good ")
-        await until { heard.all.count == 1 }
+        try await yield { heard.all.count == 1 }
         redis.say(1, 2, "day.")
         redis.say(1, 3, ["type": "end", "input_tokens": "5", "output_tokens": "2"])
         try await turn.value
@@ -71,17 +68,17 @@ import Testing
                 .text("Good "), .text("day."),
                 .usage(inputTokens: 5, cachedTokens: 0, outputTokens: 2),
             ])
-        await until { host.charged == 0 }
+        try await yield { host.charged == 0 }
         #expect(model.providers == [ModelProviderCounts(name: "team")])
     }
 
     @Test func whatTheUserHeardIsTold() async throws {
         var request = ModelRequest(model: "m", messages: [])
         request.heard = HeardReply(itemID: "item_1", characters: 9)
-        let turn = Task { [request, model, host] in
+        let turn = Task(executorPreference: OneThread.shared) { [request, model, host] in
             try await model.respond(to: request, on: host) { _ in }
         }
-        await untilAsked()
+        try await untilAsked()
         #expect(redis.job(1)["heard_item"] == "item_1")
         #expect(redis.job(1)["heard_characters"] == "9" && redis.job(1)["session"] == nil)
         redis.say(1, 1, ["type": "end"])
@@ -92,9 +89,9 @@ import Testing
 
     @Test func aTurnThatNobodyHasHeardIsRunAgain() async throws {
         let turn = ask()
-        await untilAsked()
+        try await untilAsked()
         redis.see(1, "lost")
-        await pass { redis.commands("claim").count == 1 }
+        try await pass { redis.commands("claim").count == 1 }
         // The same turn under another name.
         #expect(redis.job(2)["key"] == "resp_1" && redis.job(2)["run"] == "2")
         #expect(redis.job(2)["job"] != redis.job(1)["job"])
@@ -112,9 +109,9 @@ import Testing
     @Test func aTurnWhoseWorkersAllDieIsADeadLetter() async throws {
         let turn = ask()
         for run in 1...3 {
-            await untilAsked(run)
+            try await untilAsked(run)
             redis.see(run, "lost")
-            await pass {
+            try await pass {
                 run < 3
                     ? redis.commands("claim").count == run : redis.commands("bury").count == 1
             }
@@ -128,11 +125,11 @@ import Testing
 
     @Test func aTurnThatWasHeardFailsAndIsNotRunAgain() async throws {
         let turn = ask()
-        await untilAsked()
+        try await untilAsked()
         redis.say(1, 1, "Once upon ")
-        await until { heard.all.count == 1 }
+        try await yield { heard.all.count == 1 }
         redis.see(1, "lost")
-        await pass { redis.commands("bury").count == 1 }
+        try await pass { redis.commands("bury").count == 1 }
         await #expect(throws: AgentError.agentLost(hasSpoken: true)) { try await turn.value }
         #expect(redis.commands("bury")[0].contains("spoken") && redis.commands("claim").isEmpty)
         #expect(heard.all == [.text("Once upon ")])
@@ -142,14 +139,14 @@ import Testing
     func aWorkerThatIsAliveAfterAllGoesOn(script: String) async throws {
         redis.answer(script, .success(script == "claim" ? .null : .integer(0)))
         let turn = ask()
-        await untilAsked()
+        try await untilAsked()
         let said = script == "bury" ? 1 : 0
         if said == 1 {
             redis.say(1, 1, "One")
-            await until { heard.all.count == 1 }
+            try await yield { heard.all.count == 1 }
         }
         redis.see(1, "lost")
-        await pass { redis.commands(script).count == 1 }
+        try await pass { redis.commands(script).count == 1 }
         redis.see(1, "running")
         redis.say(1, said + 1, "Two")
         redis.say(1, said + 2, ["type": "end"])
@@ -161,9 +158,9 @@ import Testing
 
     @Test func aRedisThatHasLostTheJobGetsItAgain() async throws {
         let turn = ask()
-        await untilAsked()
+        try await untilAsked()
         redis.see(1, "gone")
-        await pass { redis.commands("claim").count == 1 }
+        try await pass { redis.commands("claim").count == 1 }
         #expect(redis.commands("claim")[0].suffix(from: 5).prefix(3) == ["workers", "1-0", "1"])
         redis.say(2, 1, ["type": "end"])
         try await turn.value
@@ -172,15 +169,15 @@ import Testing
     // MARK: What others have left
 
     /// Ends the turns, and the work of the shard with them.
-    private func untilIdle() async { await pass { host.runningWorks == 0 } }
+    private func untilIdle() async throws { try await pass { host.runningWorks == 0 } }
 
     @Test func aServerWithFewTurnsRemovesWhatOthersHaveLeft() async throws {
         for number in 1...2 {
             let turn = ask()
-            await untilAsked(number)
+            try await untilAsked(number)
             redis.say(number, 1, ["type": "end"])
             try await turn.value
-            await untilIdle()
+            try await untilIdle()
             // With the first turn, and not again a moment later.
             #expect(redis.commands("tidy").count == 1)
         }
@@ -189,20 +186,20 @@ import Testing
         // The stream may be full of what others have left.
         redis.answer("ask", .success(.null))
         await #expect(throws: AgentError.self) { try await ask().value }
-        await untilIdle()
+        try await untilIdle()
         #expect(redis.commands("tidy").count == 2)
     }
 
     @Test func aServerWithALongTurnRemovesWhatOthersHaveLeft() async throws {
         let turn = ask()
-        await untilAsked()
+        try await untilAsked()
         let start = await host.now()
         for number in 1...50 {
             redis.say(1, number, "word ")
-            await until { heard.all.count == number }
+            try await yield { heard.all.count == number }
             host.pass(.seconds(1))
         }
-        await pass { redis.commands("tidy").count == 2 }
+        try await pass { redis.commands("tidy").count == 2 }
         #expect(await host.now() >= start + .seconds(30))
         redis.say(1, 51, ["type": "end"])
         try await turn.value
@@ -211,10 +208,10 @@ import Testing
     @Test func aStreamThatIsFullOfWhatOthersHaveLeftIsEmptiedAtOnce() async throws {
         redis.answer("tidy", .success(.integer(Int64(JobScripts.tidied))))
         let turn = ask()
-        await untilAsked()
+        try await untilAsked()
         redis.say(1, 1, ["type": "end"])
         try await turn.value
-        await untilIdle()
+        try await untilIdle()
         // As often as the stream can have so many jobs, whatever Redis says.
         #expect(redis.commands("tidy").count == 1_000 / JobScripts.tidied + 1)
     }
@@ -229,7 +226,7 @@ import Testing
                 }
             }
             for host in hosts {
-                await until { host.redis.commands("ask").count == 1 }
+                try await yield { host.redis.commands("ask").count == 1 }
                 host.redis.say(1, 1, ["type": "end"])
             }
             try await group.waitForAll()
@@ -242,29 +239,29 @@ import Testing
 
     @Test func anInterruptionStopsTheWorker() async throws {
         let turn = ask()
-        await untilAsked()
+        try await untilAsked()
         redis.say(1, 1, "Once")
-        await until { heard.all.count == 1 }
+        try await yield { heard.all.count == 1 }
         turn.cancel()
         await #expect(throws: CancellationError.self) { try await turn.value }
-        await until { redis.commands("stop").count == 1 }
+        try await yield { redis.commands("stop").count == 1 }
         #expect(redis.commands("stop")[0].contains("1-0"))
         #expect(redis.commands("stop")[0].contains(redis.job(1)["lease"] ?? "?"))
     }
 
     @Test func anInterruptionBeforeAWorkerHasItRemovesTheJob() async throws {
         let turn = ask()
-        await untilAsked()
+        try await untilAsked()
         turn.cancel()
         await #expect(throws: CancellationError.self) { try await turn.value }
-        await until { redis.commands("stop").count == 1 }
+        try await yield { redis.commands("stop").count == 1 }
     }
 
     @Test func aJobThatNoWorkerTakesFails() async throws {
         redis.see(1, "waiting")
         let turn = ask()
-        await untilAsked()
-        await pass { redis.commands("stop").count == 1 }
+        try await untilAsked()
+        try await pass { redis.commands("stop").count == 1 }
         await #expect(throws: AgentError.self) { try await turn.value }
         #expect(await host.now() >= .milliseconds(10_000))
         #expect(await host.now() < .milliseconds(12_000))
@@ -279,16 +276,16 @@ import Testing
     }
 
     @Test(arguments: [RedisError.timedOut, .refused(code: "OOM", message: "OOM")])
-    func aRedisThatDoesNotTakeTheJobFailsTheTurn(error: RedisError) async {
+    func aRedisThatDoesNotTakeTheJobFailsTheTurn(error: RedisError) async throws {
         redis.answer("ask", .failure(error))
         let failure = await #expect(throws: AgentError.self) { try await ask().value }
         #expect(failure?.code == "upstream_error")
         // Whether it has the job is not known.
-        await until { redis.commands("stop").count == 1 }
+        try await yield { redis.commands("stop").count == 1 }
         #expect(redis.commands("stop")[0].dropFirst(5).contains(""))
     }
 
-    @Test func whatRedisCertainlyDoesNotHaveIsNotStopped() async {
+    @Test func whatRedisCertainlyDoesNotHaveIsNotStopped() async throws {
         redis.answer("ask", .failure(.unavailable))
         let failure = await #expect(throws: AgentError.self) { try await ask().value }
         #expect(failure?.code == "upstream_error")
@@ -296,41 +293,41 @@ import Testing
         await #expect(throws: AgentError.self) { try await ask().value }
         redis.answer("ask", .failure(.timedOut))
         await #expect(throws: AgentError.self) { try await ask().value }
-        await until { !redis.commands("stop").isEmpty }
+        try await yield { !redis.commands("stop").isEmpty }
         #expect(redis.commands("stop").count == 1)
     }
 
     @Test func aRedisThatIsAwayForAMomentIsNotFelt() async throws {
         let turn = ask()
-        await untilAsked()
+        try await untilAsked()
         redis.answer("watch", .failure(.unavailable))
         redis.answer("XREAD", .failure(.disconnected))
         let looks = redis.commands("watch").count
-        await pass { redis.commands("watch").count == looks + 3 }
+        try await pass { redis.commands("watch").count == looks + 3 }
         redis.answer("watch", nil)
         redis.answer("XREAD", nil)
         redis.say(1, 1, "Hello")
         redis.say(1, 2, ["type": "end"])
-        await pass { heard.all.count == 1 }
+        try await pass { heard.all.count == 1 }
         try await turn.value
     }
 
     @Test func aRedisThatIsAwayForLongFailsTheTurn() async throws {
         let turn = ask()
-        await untilAsked()
+        try await untilAsked()
         redis.say(1, 1, "Hello")
-        await until { heard.all.count == 1 }
+        try await yield { heard.all.count == 1 }
         redis.answer("watch", .failure(.unavailable))
-        await pass { redis.commands("stop").count == 1 }
+        try await pass { redis.commands("stop").count == 1 }
         let failure = await #expect(throws: AgentError.self) { try await turn.value }
         #expect(failure?.detail == "Redis does not answer.")
     }
 
     @Test func aReplyStreamThatCannotBeReadFailsTheTurn() async throws {
         let turn = ask()
-        await untilAsked()
+        try await untilAsked()
         redis.answer("XREAD", .failure(.disconnected))
-        await pass { redis.commands("stop").count == 1 }
+        try await pass { redis.commands("stop").count == 1 }
         let failure = await #expect(throws: AgentError.self) { try await turn.value }
         #expect(failure?.detail == "The answers in Redis cannot be read.")
         #expect(await host.now() >= .milliseconds(9_000))

@@ -128,9 +128,9 @@ final class JobHost: HostWithoutServices {
 
     func startSharedWork(_ work: @escaping @Sendable (any AgentHost) async -> Void) {
         works.withLock { $0 += 1 }
-        Task {
+        Task(executorPreference: OneThread.shared) {
             await work(self)
-            works.withLock { $0 -= 1 }
+            self.works.withLock { $0 -= 1 }
         }
     }
 

@@ -71,8 +71,9 @@ private final class TimelessHost: HostWithoutServices {
     private let sleepers = Mutex<(next: Int, waiting: [Int: Sleeper])>((0, [:]))
 
     /// Waits until a task sleeps for this time, and wakes it.
-    func wake(after duration: Duration) async {
+    func wake(after duration: Duration) async throws {
         while true {
+            try Task.checkCancellation()
             let found = sleepers.withLock { state -> Sleeper? in
                 let id = state.waiting.first { $0.value.duration == duration }?.key
                 return id.flatMap { state.waiting.removeValue(forKey: $0) }
@@ -103,7 +104,7 @@ private final class TimelessHost: HostWithoutServices {
     }
 }
 
-struct MCPStdioTests {
+@Suite(.timeLimit(.minutes(5))) struct MCPStdioTests {
     private static let handshake =
         #"{"jsonrpc":"2.0","id":"initialize","result":{"protocolVersion":"2025-06-18"}}"#
 
@@ -178,7 +179,7 @@ struct MCPStdioTests {
         let host = TimelessHost()
         let client = client(program)
         let call = Task { try await client.call("t", arguments: "{}", id: "item_1", on: host) }
-        await host.wake(after: MCPProgram.probeLimit)
+        try await host.wake(after: MCPProgram.probeLimit)
         #expect(try await call.value == "1.item_1")
         #expect(
             methods(scripted) == [
@@ -196,8 +197,8 @@ struct MCPStdioTests {
             let host = TimelessHost()
             let client = client(program)
             let call = Task { try await client.call("t", arguments: "{}", id: "item_1", on: host) }
-            await host.wake(after: MCPProgram.probeLimit)
-            while methods(scripted).last != "initialize" { await Task.yield() }
+            try await host.wake(after: MCPProgram.probeLimit)
+            try await yield { methods(scripted).last == "initialize" }
             for line in order { scripted.say(line) }
             #expect(try await call.value.hasSuffix(".item_1"))
             #expect(scripted.lines.last?.contains("_meta") == true)
@@ -216,9 +217,9 @@ struct MCPStdioTests {
             Task { try await client.call("t", arguments: "{}", id: "item_1", on: host) },
             Task { try await client.call("t", arguments: "{}", id: "item_2", on: host) },
         ]
-        while methods(scripted) != ["server/discover"] { await Task.yield() }
+        try await yield { methods(scripted) == ["server/discover"] }
         scripted.end(isPaused: false)
-        await host.wake(after: MCPProgram.probeLimit)
+        try await host.wake(after: MCPProgram.probeLimit)
         #expect(try await calls[0].value == "1.item_1")
         #expect(try await calls[1].value == "1.item_2")
         #expect(methods(scripted)[1...2] == ["initialize", "notifications/initialized"])
@@ -234,9 +235,9 @@ struct MCPStdioTests {
         let host = TimelessHost()
         let client = client(program)
         let call = Task { try await client.call("t", arguments: "{}", id: "item_1", on: host) }
-        while methods(scripted) != ["server/discover"] { await Task.yield() }
+        try await yield { methods(scripted) == ["server/discover"] }
         scripted.end(isPaused: true)
-        await host.wake(after: MCPProgram.probeLimit)
+        try await host.wake(after: MCPProgram.probeLimit)
         await #expect(throws: AgentError.self) { try await call.value }
     }
 
@@ -301,7 +302,7 @@ struct MCPStdioTests {
         let waiting = Task {
             try await client.call("never", arguments: "{}", id: "item_2", on: host)
         }
-        while !scripted.lines.contains(where: { $0.contains("never") }) { await Task.yield() }
+        try await yield { scripted.lines.contains { $0.contains("never") } }
         scripted.end(isPaused: false)
         await #expect(throws: AgentError.self) { try await waiting.value }
         let again = try await client.call("t", arguments: "{}", id: "item_3", on: host)
@@ -332,7 +333,7 @@ struct MCPStdioTests {
         let task = Task {
             try await client.call("never", arguments: "{}", id: "item_1", on: host)
         }
-        while !scripted.lines.contains(where: { $0.contains("never") }) { await Task.yield() }
+        try await yield { scripted.lines.contains { $0.contains("never") } }
         task.cancel()
         await #expect(throws: CancellationError.self) { try await task.value }
     }

@@ -80,10 +80,6 @@ private final class HeldModel: LanguageModel {
         }
     }
 
-    private func until(_ condition: () -> Bool) async {
-        while !condition() { await Task.yield() }
-    }
-
     private func counts(_ router: ModelRouter) -> [Int] {
         let counts = router.providers[0]
         return [counts.inFlight, counts.waiting, counts.refused]
@@ -92,7 +88,7 @@ private final class HeldModel: LanguageModel {
     @Test func withoutALimitNobodyWaits() async throws {
         let router = router(RequestQueue(maxWaiting: 0))
         let tasks = (0..<20).map { ask("a\($0)", router) }
-        await until { model.order.count == 20 }
+        try await yield { model.order.count == 20 }
         #expect(counts(router) == [20, 0, 0])
         for (number, task) in tasks.enumerated() {
             model.finish("a\(number)")
@@ -102,11 +98,13 @@ private final class HeldModel: LanguageModel {
     }
 
     /// Starts the requests one after another; the first takes the only place.
-    private func line(_ names: [String], _ router: ModelRouter) async -> [Task<String, any Error>] {
+    private func line(
+        _ names: [String], _ router: ModelRouter
+    ) async throws -> [Task<String, any Error>] {
         var tasks: [Task<String, any Error>] = []
         for (number, name) in names.enumerated() {
             tasks.append(ask(name, router))
-            await until {
+            try await yield {
                 number == 0 ? model.order.count == 1 : counts(router)[1] == number
             }
         }
@@ -116,7 +114,7 @@ private final class HeldModel: LanguageModel {
     @Test func callersTakeTurnsAndTheRequestsOfOneKeepTheirOrder() async throws {
         let router = router(RequestQueue(concurrency: 1))
         let names = ["a0", "a1", "a2", "a3", "b1", "b2", "c1"]
-        let tasks = await line(names, router)
+        let tasks = try await line(names, router)
         #expect(counts(router) == [1, 6, 0])
         for name in names { model.finish(name) }
         for task in tasks { _ = try await task.value }
@@ -129,12 +127,12 @@ private final class HeldModel: LanguageModel {
         let router = router(RequestQueue(concurrency: 1, maxWaiting: 2))
         // The average of earlier requests: four seconds.
         let first = ask("z", router)
-        await until { model.order == ["z"] }
+        try await yield { model.order == ["z"] }
         host.pass(.seconds(4))
         model.finish("z")
         _ = try await first.value
         let waiting = [ask("a", router), ask("b", router), ask("c", router)]
-        await until { counts(router) == [1, 2, 0] }
+        try await yield { counts(router) == [1, 2, 0] }
         // Two wait, so the third place is free after three requests.
         await #expect(throws: AgentError.rateLimited(retryAfter: .seconds(12))) {
             try await ask("d", router).value
@@ -147,7 +145,7 @@ private final class HeldModel: LanguageModel {
 
     @Test func aFullQueueTakesPlacesFromTheCallerWithTheMost() async throws {
         let router = router(RequestQueue(concurrency: 1, maxWaiting: 4))
-        let tasks = await line(["a0", "a1", "a2", "a3", "a4"], router)
+        let tasks = try await line(["a0", "a1", "a2", "a3", "a4"], router)
         let others = ["b1", "b2"].map { ask($0, router) }
         // The newest of a's go.
         for evicted in tasks[3...] {
@@ -197,7 +195,7 @@ private final class HeldModel: LanguageModel {
         }
         #expect(router.providers[0].failed == 1)
         let first = ask("a", router)
-        await until { model.order.count == 2 }
+        try await yield { model.order.count == 2 }
         host.pass(.seconds(10))
         await #expect(throws: AgentError.rateLimited(retryAfter: .seconds(20))) {
             try await ask("b", router).value
@@ -208,13 +206,13 @@ private final class HeldModel: LanguageModel {
 
     @Test func aCancelledRequestLeavesTheQueueAtOnce() async throws {
         let router = router(RequestQueue(concurrency: 1, maxWaiting: 1))
-        let tasks = await line(["a", "b"], router)
+        let tasks = try await line(["a", "b"], router)
         tasks[1].cancel()
         await #expect(throws: CancellationError.self) { try await tasks[1].value }
         #expect(counts(router) == [1, 0, 0])
         // Its place in the queue is free, and it gets no turn.
         let next = ask("c", router)
-        await until { counts(router)[1] == 1 }
+        try await yield { counts(router)[1] == 1 }
         for name in ["a", "c"] { model.finish(name) }
         #expect(try await next.value == "c")
         #expect(model.order == ["a", "c"])
@@ -223,9 +221,9 @@ private final class HeldModel: LanguageModel {
 
     @Test func aCancelledAnswerGivesItsPlaceToTheNext() async throws {
         let router = router(RequestQueue(concurrency: 1))
-        let tasks = await line(["a", "b"], router)
+        let tasks = try await line(["a", "b"], router)
         tasks[0].cancel()
-        await until { model.order == ["a", "b"] }
+        try await yield { model.order == ["a", "b"] }
         model.finish("b")
         #expect(try await tasks[1].value == "b")
         #expect(counts(router) == [0, 0, 0])
@@ -233,7 +231,7 @@ private final class HeldModel: LanguageModel {
 
     @Test func aRequestThatWaitsTooLongIsRefused() async throws {
         let router = router(RequestQueue(concurrency: 1))
-        let tasks = await line(["a", "b"], router)
+        let tasks = try await line(["a", "b"], router)
         host.endWaits()
         await #expect(throws: AgentError.rateLimited(retryAfter: .seconds(1))) {
             try await tasks[1].value
@@ -249,7 +247,7 @@ private final class HeldModel: LanguageModel {
         spare.finish("b")
         let router = router(RequestQueue(concurrency: 1, maxWaiting: 0), fallback: spare)
         let first = ask("a", router)
-        await until { model.order == ["a"] }
+        try await yield { model.order == ["a"] }
         #expect(try await ask("b", router).value == "b")
         #expect(spare.order == ["b"])
         #expect(router.providers.map(\.fallbacks) == [0, 1])
@@ -263,7 +261,7 @@ private final class HeldModel: LanguageModel {
         let spare = HeldModel()
         spare.finish("b")
         let router = router(RequestQueue(concurrency: 1), fallback: spare, health: health)
-        let tasks = await line(["a", "b"], router)
+        let tasks = try await line(["a", "b"], router)
         health.handleFailed(.ordinary, isItsFault: true, at: .milliseconds(0))
         tasks[0].cancel()
         #expect(try await tasks[1].value == "b")
@@ -277,7 +275,7 @@ private final class HeldModel: LanguageModel {
         let queue = RequestQueue(concurrency: 1, maxWaiting: 0)
         let router = router(queue, fallback: spare, health: health)
         let first = ask("a", router)
-        await until { model.order == ["a"] }
+        try await yield { model.order == ["a"] }
         health.handleFailed(.ordinary, isItsFault: true, at: .milliseconds(0))
         host.pass(.seconds(31))
         spare.finish("b")

@@ -2,6 +2,7 @@
 // mono), their words, and the word errors of a transcript.
 
 import Foundation
+import TestMaterial
 import Testing
 
 /// A recording and its words.
@@ -54,20 +55,8 @@ struct Recording: CustomTestStringConvertible {
 
     /// The number of insertions, deletions and substitutions in a transcript.
     func wordErrors(in transcript: String) -> Int {
-        let spoken = Self.normalised(words)
-        let heard = Self.normalised(transcript)
-        var distances = Array(0...heard.count)
-        for (row, word) in spoken.enumerated() {
-            var diagonal = distances[0]
-            distances[0] = row + 1
-            for column in heard.indices {
-                let substituted = diagonal + (heard[column] == word ? 0 : 1)
-                diagonal = distances[column + 1]
-                distances[column + 1] = min(
-                    substituted, distances[column] + 1, distances[column + 1] + 1)
-            }
-        }
-        return distances[heard.count]
+        TestMaterial.wordErrors(
+            said: Self.normalised(words), heard: Self.normalised(transcript))
     }
 
     var wordCount: Int { Self.normalised(words).count }

@@ -93,10 +93,11 @@ private struct PacedModel: LanguageModel {
         #expect(server.run(for: .milliseconds(99)))
         server.io.horizon = server.io.now + .milliseconds(1)
         // The ticks in which the delta is made, and in which it is delivered.
-        while client.eventTypes.last != "response.output_text.delta" {
+        for _ in 0..<100 where client.eventTypes.last != "response.output_text.delta" {
             #expect(server.shard.tick())
             client.poll()
         }
+        #expect(client.eventTypes.last == "response.output_text.delta")
         for (number, other) in others.enumerated() { other.send(.ping, [UInt8(number)]) }
         func answered() -> Int {
             others.filter { other in

@@ -61,10 +61,11 @@ final class RedisServerProcess {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
+        posix_spawn_file_actions_addclosefrom_np(&actions, 3)
         defer { posix_spawn_file_actions_destroy(&actions) }
         try #require(
             posix_spawnp(&process, words[0], &actions, nil, &pointers, parley_environment()) == 0)
-        waitpid(process, &status, 0)
+        while waitpid(process, &status, 0) < 0, parley_errno() == EINTR {}
         try #require(status == 0, "\(words[0]) has failed")
     }
 
@@ -95,7 +96,8 @@ final class RedisServerProcess {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
-        posix_spawn_file_actions_addclose(&actions, ends[0])
+        // A pipe of another test would end only with this server.
+        posix_spawn_file_actions_addclosefrom_np(&actions, 3)
         defer { posix_spawn_file_actions_destroy(&actions) }
         var pointers: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
         defer { for pointer in pointers { free(pointer) } }
@@ -130,7 +132,7 @@ final class RedisServerProcess {
         guard process > 0 else { return }
         CLinux.kill(process, SIGKILL)
         var status: Int32 = 0
-        waitpid(process, &status, 0)
+        while waitpid(process, &status, 0) < 0, parley_errno() == EINTR {}
         process = 0
         close(log)
     }

@@ -185,9 +185,12 @@ final class UpstreamWorld: UpstreamEventLoop {
     func run(
         sourceLocation: SourceLocation = #_sourceLocation, until condition: () -> Bool
     ) throws {
+        let end = MonotonicClock.now + HangGuard.duration
         while true {
             executor.runJobs(atMost: 1_000)
             if condition() { return }
+            try #require(
+                MonotonicClock.now < end, "it does not come", sourceLocation: sourceLocation)
             try #require(turn(), "nothing happens any more", sourceLocation: sourceLocation)
         }
     }

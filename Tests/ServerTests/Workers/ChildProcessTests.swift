@@ -25,10 +25,13 @@ private final class ProgramLog: Sendable {
         }
     }
 
-    /// The first events, once there are so many.
+    /// The first events, once there are so many, or when no more come.
     func first(_ count: Int) -> [String] {
         lock.withLock {
-            while events.count < count { lock.wait() }
+            let end = MonotonicClock.now + HangGuard.duration
+            while events.count < count, MonotonicClock.now < end {
+                lock.wait(atMost: HangGuard.duration)
+            }
             return Array(events.prefix(count))
         }
     }

@@ -53,7 +53,14 @@ final class Gate: Sendable {
     /// Returns once so many wait here.
     func awaitWaiting(_ count: Int) {
         lock.withLock {
-            while state.withLock({ $0.waiting }) < count { lock.wait() }
+            let end = MonotonicClock.now + HangGuard.duration
+            while state.withLock({ $0.waiting }) < count {
+                guard MonotonicClock.now < end else {
+                    Issue.record("\(count) do not come")
+                    return
+                }
+                lock.wait(atMost: HangGuard.duration)
+            }
         }
     }
 }
