@@ -69,7 +69,8 @@ export interface ConnectOptions {
    *  was loaded from. */
   url?: string;
   model?: string;
-  /** A client secret, a token or a key; or a function that gets one, which is called for each connection. */
+  /** A client secret, a token or a key; or a function that gets one, which is called for each connection.
+   *  While a lost connection comes back, one that fails is called again, unless it throws a ParleyError. */
   token?: string | (() => string | Promise<string>);
   /** Fields of the protocol's session object: instructions, audio.output.voice, … */
   session?: object;
@@ -158,7 +159,7 @@ export interface EventMap {
   returned: "recovered" | "retold" | "anew";
   /** The server announces the end of the session. */
   leaving: { reason: string; milliseconds_left: number };
-  /** The end; null after `close`. */
+  /** The end; null after `close`. Where `open` rejects, it does not come. */
   closed: ParleyError | null;
   /** Every event of the server, as it came. */
   event: { type: string; [field: string]: any };
@@ -167,7 +168,8 @@ export interface EventMap {
 export class ParleySession {
   constructor(options?: ConnectOptions);
 
-  /** Connects. Rejects with a ParleyError. `connect` calls it. */
+  /** Connects, once. Rejects with a ParleyError, also where the server refuses the settings; the session
+   *  is closed then. `connect` calls it. */
   open(): Promise<void>;
   /** Ends the session, and frees microphone and loudspeaker. */
   close(): void;

@@ -21,6 +21,8 @@ const acknowledgeEvery = 250;
 const mostWaitingBytes = { opus: 20_000, pcm: 48_000 };
 /** The ids of events whose refusal means nothing: what was played, and the mark after a return. */
 const quietPrefix = "parley-js-";
+/** The id of each session.update of this module. */
+const updateID = "parley-update";
 
 /**
  * Opens a session. Resolves when it can be used, and rejects with a ParleyError.
@@ -54,7 +56,7 @@ function address(url, model) {
   return parsed.href;
 }
 
-/** An id for an item: the protocol allows 32 characters, binary audio 16. */
+/** An id for an item or an event: the protocol allows 32 characters, binary audio 16. */
 function makeID() {
   const letters = crypto.getRandomValues(new Uint8Array(10));
   return `i_${Array.from(letters, (value) => (value % 36).toString(36)).join("")}`;
@@ -90,6 +92,11 @@ export class ParleySession {
   /** The format that the server has confirmed for input; null: none yet. */
   #confirmedInput = null;
 
+  /** How `open` is settled; null: it was not called, or has resolved. */
+  #opening = null;
+  /** Whether the server has confirmed settings of this session, and not of one before a loss only. */
+  #hasSettings = false;
+
   #link = "connecting";
   #activity = "idle";
   #userSpeaks = false;
@@ -99,6 +106,8 @@ export class ParleySession {
   #heldFrames = 0;
   /** Audio sent in this session, in ms: the server's timeline. */
   #sentMs = 0;
+  /** Whether what is encoded is sent however much waits. */
+  #dropsNothing = false;
   #activeResponse = null;
   /** Responses that the user has stopped: audio of them that still arrives is not played. */
   #stopped = new Set();
@@ -133,34 +142,37 @@ export class ParleySession {
 
   // ---- Connection ----
 
-  /** Connects. `connect` calls it. */
+  /** Connects, once. `connect` calls it. */
   async open() {
+    if (this.#opening || this.#link !== "connecting") throw new ParleyError("session_ended");
+    const confirmed = new Promise((resolve, reject) => { this.#opening = { resolve, reject }; });
+    try {
+      await Promise.all([confirmed, this.#begin()]);
+    } catch (error) {
+      this.#connection?.close();
+      this.#handleEnd(error);
+      throw error;
+    }
+  }
+
+  async #begin() {
     const { url, model, token = "" } = this.#options;
     this.#connection = new Connection(address(url, model), token);
     this.#connection.onEvent = (event) => this.#handle(event);
     this.#connection.onAudio = (buffer) => this.#handleAudio(buffer);
     this.#connection.onLost = () => this.#handleLoss();
-    this.#connection.onReturn = (what) => this.#handleReturn(what);
+    this.#connection.onReturn = (what, session) => this.#handleReturn(what, session);
     this.#connection.onEnd = (error) => this.#handleEnd(error);
     this.#connection.played = () => this.#player.kept;
     await this.#chooseFormats();
-    const updated = new Promise((resolve) => { this.#onUpdated = resolve; });
-    try {
-      await this.#connection.open();
-    } catch (error) {
-      this.#setLink("closed");
-      throw error;
-    }
+    await this.#connection.open();
     this.#configure();
-    await updated;
-    this.#ticker = setInterval(() => this.#tick(), acknowledgeEvery);
   }
-
-  #onUpdated = null;
 
   /** Ends the session, and frees microphone and loudspeaker. */
   close() {
-    this.#connection?.close();
+    if (this.#connection) this.#connection.close();
+    else this.#handleEnd(null);
   }
 
   /** Sends an event of the protocol. Returns false where there is no connection. */
@@ -296,7 +308,9 @@ export class ParleySession {
       },
       tools,
     };
-    this.#connection?.send({ type: "session.update", session: merge(session, this.#settings) });
+    this.#connection?.send({
+      type: "session.update", event_id: updateID, session: merge(session, this.#settings),
+    });
   }
 
   // ---- What the user does ----
@@ -379,7 +393,7 @@ export class ParleySession {
     if (!wasLongEnough) return this.#fail(new ParleyError("too_short"));
     this.#clock.begin(performance.now());
     await this.#encoder?.flush();
-    this.#unsure.commit = { type: "input_audio_buffer.commit" };
+    this.#unsure.commit = { type: "input_audio_buffer.commit", event_id: makeID() };
     this.#connection.send(this.#unsure.commit);
     this.#askForResponse();
   }
@@ -440,9 +454,10 @@ export class ParleySession {
   #makeEncoder() {
     const encoder = new FrameEncoder(this.#formats.input === "opus");
     encoder.onMessage = (message) => {
-      const limit = mostWaitingBytes[this.#formats.input];
+      const limit = this.#dropsNothing ? Infinity : mostWaitingBytes[this.#formats.input];
+      const isSent = this.#connection.waitingBytes < limit && this.#connection.send(message);
       // The number of a dropped Opus packet tells the server that one is missing.
-      if (this.#connection.waitingBytes < limit) this.#connection.send(message);
+      if (isSent || encoder.isOpus) this.#sentMs += frameMilliseconds;
     };
     encoder.onFailure = () => this.#useSamples();
     return encoder;
@@ -462,7 +477,6 @@ export class ParleySession {
     // The server reads samples in the format that it has confirmed.
     if (!isWanted || !this.#connection.isOpen || this.#confirmedInput !== this.#formats.input) return;
     this.#encoder?.encode(samples);
-    this.#sentMs += frameMilliseconds;
     this.#heldFrames += 1;
   }
 
@@ -471,19 +485,22 @@ export class ParleySession {
     if (!this.#userSpeaks || !this.#encoder) return;
     const { type, silence_duration_ms: silence = 500 } = this.#turnDetection ?? {};
     const longest = type === "semantic_vad" ? 8000 : silence;
+    // All of it at once is more than may wait of samples.
+    this.#dropsNothing = true;
     for (let ms = 0; ms < longest + 300; ms += frameMilliseconds) {
       this.#handleFrame(new Float32Array(this.#encoder.rate / 50));
     }
+    this.#dropsNothing = false;
   }
 
   #create(item) {
-    const event = { type: "conversation.item.create", item };
+    const event = { type: "conversation.item.create", event_id: item.id, item };
     this.#unsure.items.set(item.id, event);
     this.#connection.send(event);
   }
 
   #askForResponse() {
-    this.#unsure.response = { type: "response.create" };
+    this.#unsure.response = { type: "response.create", event_id: makeID() };
     this.#connection.send(this.#unsure.response);
     this.#isThinking = true;
     this.#updateActivity();
@@ -544,7 +561,8 @@ export class ParleySession {
     this.#updateActivity();
   }
 
-  #handleReturn(what) {
+  #handleReturn(what, session) {
+    this.session = session;
     if (what === "anew") this.#forget();
     if (what === "retold") {
       this.transcript.retell();
@@ -583,21 +601,24 @@ export class ParleySession {
     this.#owesResponse = false;
     this.#unsure = { items: new Map(), commit: null, response: null };
     this.#sentMs = 0;
+    this.#hasSettings = false;
     this.#userSpeaks = false;
     this.#isThinking = false;
     this.#updateActivity();
   }
 
   #handleEnd(error) {
+    if (this.#link === "closed") return;
     clearInterval(this.#ticker);
     this.#microphone.end();
-    this.#player.clear();
+    this.#player.close();
     this.#sound.close();
     this.#encoder?.close();
     this.#isThinking = this.#userSpeaks = this.#isHolding = false;
     this.#updateActivity();
     this.#setLink("closed");
-    this.#emit("closed", error);
+    if (this.#opening) this.#opening.reject(error ?? new ParleyError("session_ended"));
+    else this.#emit("closed", error);
   }
 
   // ---- Events of the server ----
@@ -621,11 +642,14 @@ export class ParleySession {
     },
     "session.updated"({ session }) {
       this.session = session;
-      const format = session.audio?.input?.format?.type;
-      this.#confirmedInput = format === "audio/opus" ? "opus" : "pcm";
-      this.#setLink("open");
+      this.#hasSettings = true;
+      this.#confirm();
       this.#emit("updated", session);
-      this.#onUpdated?.();
+      // A listener may have closed the session.
+      if (!this.#opening || this.#link === "closed") return;
+      this.#ticker = setInterval(() => this.#tick(), acknowledgeEvery);
+      this.#opening.resolve();
+      this.#opening = null;
     },
     "input_audio_buffer.speech_started"() {
       // The reply may go on from here, if the server decides that this was no interruption.
@@ -698,9 +722,41 @@ export class ParleySession {
       // The reply may have ended before the server received the request to cancel it.
       if (error.code === "response_cancel_not_active") return;
       const code = error.code === "rate_limit_exceeded" ? "rate_limited" : "server_error";
-      this.#fail(new ParleyError(code, error.message, error));
+      const failure = new ParleyError(code, error.message, error);
+      // Of what the server cannot read, it does not know the id.
+      const isUpdate = error.event_id === updateID || (!error.event_id && this.#link !== "open");
+      if (isUpdate) return this.#handleRefusal(failure);
+      this.#settle(error.event_id);
+      this.#fail(failure);
     },
   };
+
+  /** The session has its settings, and can be used. */
+  #confirm() {
+    const format = this.session.audio?.input?.format?.type;
+    this.#confirmedInput = format === "audio/opus" ? "opus" : "pcm";
+    this.#setLink("open");
+  }
+
+  /** The server has refused a session.update: the session keeps the settings that it had. */
+  #handleRefusal(error) {
+    // Without any of them it is of no use.
+    if (this.#opening) return this.#opening.reject(error);
+    if (!this.#hasSettings) return this.#connection.close(error);
+    this.#confirm();
+    this.#fail(error);
+  }
+
+  /** The server has refused what it was asked: that is not sent again, nor waited for. */
+  #settle(id) {
+    if (!id) return;
+    this.#unsure.items.delete(id);
+    if (id === this.#unsure.commit?.event_id) this.#unsure.commit = null;
+    if (id !== this.#unsure.response?.event_id) return;
+    this.#unsure.response = null;
+    this.#isThinking = this.#activeResponse !== null || this.#calls.size > 0 || this.#owesResponse;
+    this.#updateActivity();
+  }
 
   #endResponse(response) {
     if (response.id === this.#activeResponse) this.#activeResponse = null;

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Backoff, Connection } from "../../../.build/js/package/parley/connection.js";
+import { ParleyError } from "../../../.build/js/package/parley/errors.js";
 
 const place = { handle: "sess_a.x", expires_at: 2000, epoch: 7 };
 
@@ -14,6 +15,8 @@ class Browser {
   sockets = [];
   timers = [];
   answers = { "/v1/models": [200, {}], "/readyz": [200, {}] };
+  /** The credentials of requests. */
+  credentials = [];
 
   constructor() {
     const browser = this;
@@ -29,7 +32,10 @@ class Browser {
         browser.sockets.push(this);
       }
       send(message) { this.sent.push(message); }
-      close(code) { this.closedWith = code; }
+      close(code) {
+        this.readyState = 2;
+        this.closedWith = code ?? "no code";
+      }
       open() {
         this.readyState = 1;
         this.onopen();
@@ -45,9 +51,13 @@ class Browser {
   get socket() { return this.sockets.at(-1); }
   setTimeout = (action, pause) => this.timers.push({ action, due: this.time + pause });
   clearTimeout = (id) => { if (id) this.timers[id - 1] = null; };
-  fetch = async (url) => {
+  fetch = async (url, { headers = {}, signal }) => {
     const [status, body] = this.answers[url.pathname];
+    if (headers.Authorization) this.credentials.push(headers.Authorization);
     if (status === 0) throw new TypeError("network");
+    if (status === "silence") {
+      await new Promise((_, reject) => { signal.onabort = () => reject(signal.reason); });
+    }
     return { ok: status < 400, status, json: async () => body };
   };
 
@@ -213,6 +223,136 @@ test("a network that is back is used at once, also where the old connection only
     assert.equal(log.at(-1), "lost");
   });
 
+test("an attempt that another one replaces does not open later, and open connections are kept",
+  async () => {
+    const { browser, connection } = await opened();
+    for (let attempt = 0; attempt < 3; attempt++) {
+      connection.hurry();
+      await settled();
+      // The third attempt opens, but is not answered.
+      if (attempt === 1) browser.socket.open();
+    }
+    connection.hurry();
+    await settled();
+    const [first, second, third, fourth, fifth] = browser.sockets;
+    assert.deepEqual([second, fourth].map(({ closedWith }) => closedWith), ["no code", "no code"]);
+    assert.deepEqual([second.onopen, fourth.onopen], [null, null]);
+    assert.deepEqual([first, third].map(({ closedWith }) => closedWith), [undefined, undefined]);
+    // The end of the session is theirs, too: the server may have it at any of them.
+    connection.close();
+    assert.deepEqual([first, third, fifth].map(({ closedWith }) => closedWith), [1000, 1000, 1000]);
+  });
+
+test("the server closes what was replaced once the session is back", async () => {
+  const { browser, connection } = await opened();
+  const [first] = browser.sockets;
+  connection.hurry();
+  await settled();
+  browser.socket.open();
+  browser.socket.tell(
+    { type: "parley.resumed", recovered: true, session: { id: "sess_a" }, resume: place });
+  connection.close();
+  assert.deepEqual([first.closedWith, browser.socket.closedWith], [undefined, 1000]);
+});
+
+test("an attempt that does not open in time is over, and the next one is made", async () => {
+  const { browser } = await opened();
+  browser.socket.end(1006);
+  await browser.pass(500);
+  const { socket } = browser;
+  await browser.pass(9_999);
+  assert.equal(socket.closedWith, undefined);
+  await browser.pass(1);
+  assert.deepEqual([socket.closedWith, socket.onopen], ["no code", null]);
+  await browser.pass(1_000);
+  assert.equal(browser.sockets.length, 3);
+  browser.socket.open();
+  await browser.pass(60_000);
+  assert.deepEqual([browser.sockets.length, browser.socket.closedWith], [3, undefined]);
+});
+
+test("a first attempt that does not open in time is a lost network", async () => {
+  const { browser, connection } = make();
+  const opening = connection.open();
+  await settled();
+  await browser.pass(10_000);
+  await assert.rejects(opening, { code: "network_lost" });
+});
+
+for (const path of ["/v1/models", "/readyz"]) {
+  test(`a request to ${path} that is not answered in time is a lost network`, async () => {
+    const { browser, connection } = make();
+    browser.answers[path] = ["silence"];
+    const opening = connection.open();
+    await settled();
+    browser.socket.end(1006);
+    await settled();
+    await browser.pass(10_000);
+    await assert.rejects(opening, { code: "network_lost" });
+  });
+}
+
+test("one token is made for an attempt and for the reason of its failure", async () => {
+  let number = 0;
+  const { browser } = await opened(() => `ek_${++number}`);
+  browser.socket.end(1006);
+  await browser.pass(500);
+  browser.socket.end(1006);
+  await settled();
+  assert.deepEqual([number, browser.credentials], [2, ["Bearer ek_2"]]);
+});
+
+test("what gets the token may fail while there is no network", async () => {
+  let fails = false;
+  const { browser, log } = await opened(async () => {
+    if (fails) throw new TypeError("network");
+    return "ek";
+  });
+  fails = true;
+  browser.socket.end(1006);
+  await browser.pass(500);
+  await browser.pass(1000);
+  assert.deepEqual([browser.sockets.length, log.at(-1)], [1, "lost"]);
+  fails = false;
+  await browser.pass(2000);
+  assert.equal(browser.sockets.length, 2);
+});
+
+test("a token that comes to nothing behind a newer attempt changes nothing", async () => {
+  let tokens = null;
+  const { browser, connection, log } = await opened(
+    () => tokens ? new Promise((resolve, reject) => tokens.push({ resolve, reject })) : "ek");
+  tokens = [];
+  connection.hurry();
+  connection.hurry();
+  tokens[1].resolve("ek");
+  await settled();
+  tokens[0].reject(new ParleyError("credential_refused"));
+  await settled();
+  assert.deepEqual([browser.sockets.length, log.at(-1)], [2, "lost"]);
+});
+
+test("a newer attempt is not overtaken by the failure of the one before", async () => {
+  let token = "ek";
+  const { browser, connection } = await opened(() => token);
+  browser.answers["/v1/models"] = ["silence"];
+  browser.socket.end(1006);
+  await browser.pass(500);
+  browser.socket.end(1006);
+  await settled();
+  // A network is back while the failure is examined, and the token takes longer than that.
+  let resolve;
+  token = new Promise((settle) => { resolve = settle; });
+  connection.hurry();
+  await browser.pass(10_000);
+  resolve("ek");
+  await settled();
+  assert.equal(browser.sockets.length, 3);
+  browser.socket.open();
+  await browser.pass(60_000);
+  assert.equal(browser.sockets.length, 3);
+});
+
 test("bytes that do not leave show a dead network", async () => {
   const { browser } = await opened();
   browser.socket.bufferedAmount = 5000;
@@ -230,6 +370,12 @@ test("a slow network is not taken for a dead one", async () => {
     await browser.pass(1000);
   }
   assert.equal(browser.sockets.length, 1);
+});
+
+test("what has ended does not open", async () => {
+  const { connection } = make();
+  connection.close();
+  await assert.rejects(connection.open(), { code: "session_ended" });
 });
 
 test("close ends the session and nothing comes back", async () => {

@@ -1,94 +1,8 @@
 // A session without sound, over a WebSocket of the test: what is sent, and what is sent again.
 
 import assert from "node:assert/strict";
-import { webcrypto } from "node:crypto";
-import { afterEach, test } from "node:test";
-
-let sockets = [];
-const sessions = [];
-
-// A session that is left open would keep Node running.
-afterEach(() => sessions.splice(0).forEach((session) => session.close()));
-
-/** A WebSocket whose server is the test. It answers session.update by itself. */
-class Socket {
-  readyState = 0;
-  bufferedAmount = 0;
-  sent = [];
-
-  constructor(address) {
-    this.address = new URL(address);
-    sockets.push(this);
-  }
-
-  send(message) {
-    const event = JSON.parse(message);
-    this.sent.push(event);
-    if (event.type === "session.update" && this.answers) {
-      this.tell({ type: "session.updated", session: event.session });
-    }
-  }
-
-  tell(event) { this.onmessage({ data: JSON.stringify(event) }); }
-
-  open() {
-    this.readyState = 1;
-    this.onopen();
-  }
-
-  end(code) {
-    this.readyState = 3;
-    this.onclose({ code, reason: "" });
-  }
-
-  close() {}
-
-  types(...omitted) {
-    return this.sent.map(({ type }) => type).filter((type) => !omitted.includes(type));
-  }
-}
-
-globalThis.WebSocket = Socket;
-globalThis.crypto ??= webcrypto;
-const { ParleySession } = await import("../../../.build/js/package/parley.js");
-
-const settled = () => new Promise((resolve) => setImmediate(resolve));
-const resume = { handle: "sess_a.x", expires_at: 4e9, epoch: 1 };
-
-async function open(options = {}) {
-  sockets = [];
-  const session = new ParleySession({ url: "http://server/", ...options });
-  sessions.push(session);
-  const log = [];
-  for (const name of ["error", "closed"]) session.on(name, (error) => log.push(error?.code ?? name));
-  const opening = session.open();
-  await settled();
-  const [socket] = sockets;
-  socket.answers = true;
-  socket.open();
-  socket.tell({ type: "session.created", offset: 1, session: { id: "sess_a" }, resume });
-  await opening;
-  return { session, socket, log };
-}
-
-/** The connection breaks and is back. Returns the new socket, whose mark is not answered yet. */
-async function comeBack(socket, { recovered = true, id = "sess_a", epoch = 1 } = {}) {
-  socket.end(1006);
-  while (sockets.at(-1) === socket) await new Promise((resolve) => setTimeout(resolve, 20));
-  const next = sockets.at(-1);
-  next.answers = true;
-  next.open();
-  next.tell({ type: "parley.resumed", recovered, session: { id }, resume: { ...resume, epoch } });
-  return next;
-}
-
-/** Answers the mark: everything that was missed has come. */
-function catchUp(socket) {
-  const mark = socket.sent.find(({ type }) => type === "conversation.item.retrieve");
-  socket.tell({ type: "error", error: { code: "item_retrieve_invalid_item_id", event_id: mark.event_id } });
-}
-
-const marks = ["session.update", "conversation.item.retrieve"];
+import { test } from "node:test";
+import { Socket, begin, catchUp, comeBack, make, marks, open, settled } from "./session_host.mjs";
 
 test("asks for a session with its settings", async () => {
   const { socket } = await open({
@@ -213,6 +127,142 @@ test("errors have a code and a sentence", async () => {
 
 test("a wrong address is an error of its own", async () => {
   for (const url of ["ftp://server/", "http://"]) {
-    await assert.rejects(new ParleySession({ url }).open(), { code: "invalid_address" });
+    const { session } = make({ url });
+    await assert.rejects(session.open(), { code: "invalid_address" });
+    assert.equal(session.link, "closed");
   }
+});
+
+// ---- A beginning that fails ----
+
+test("a server that refuses the settings opens no session", async () => {
+  // Of an event that it cannot read, the server does not know the id.
+  for (const id of ["parley-update", null]) {
+    const { session, socket, log, opening } = await begin();
+    assert.equal(socket.last("session.update").event_id, "parley-update");
+    socket.refuse("session.update", id);
+    await settled();
+    assert.equal(session.link, "closed");
+    await assert.rejects(opening, { code: "server_error", detail: "no session.update" });
+    assert.deepEqual([socket.closes, log], [[1000], []]);
+  }
+});
+
+test("another event that is refused meanwhile changes nothing", async () => {
+  const { session, socket, opening } = await begin();
+  session.send({ type: "response.create", event_id: "mine" });
+  socket.refuse("response.create");
+  socket.tell({ type: "session.updated", session: {} });
+  await opening;
+  assert.equal(session.link, "open");
+});
+
+for (const [code, expected] of [[1013, "session_ended"], [4409, "session_taken"]]) {
+  test(`close code ${code} before the settings are confirmed is why nothing opens`, async () => {
+    const { session, socket, log, opening } = await begin();
+    socket.end(code);
+    await assert.rejects(opening, { code: expected });
+    assert.deepEqual([session.link, log], ["closed", []]);
+  });
+}
+
+test("a connection that breaks before the settings are confirmed comes back with them", async () => {
+  const { session, socket, opening } = await begin();
+  await comeBack(socket);
+  await opening;
+  assert.equal(session.link, "open");
+});
+
+test("a session that is closed while it begins does not open", async () => {
+  const { session: early, log } = make();
+  early.close();
+  early.close();
+  assert.deepEqual(log, ["closed"]);
+  await assert.rejects(early.open(), { code: "session_ended" });
+  const { session } = make();
+  const opening = session.open();
+  session.close();
+  await assert.rejects(opening, { code: "session_ended" });
+  await settled();
+  assert.deepEqual(Socket.all, []);
+  const { session: late, socket, opening: last } = await begin();
+  late.close();
+  await assert.rejects(last, { code: "session_ended" });
+  assert.deepEqual(socket.closes, [1000]);
+});
+
+test("a listener may close the session as soon as it is open", async () => {
+  for (const name of ["link", "updated"]) {
+    const { session, socket, log, opening } = await begin();
+    session.on(name, () => session.close());
+    socket.tell({ type: "session.updated", session: {} });
+    assert.equal(session.link, "closed");
+    await assert.rejects(opening, { code: "session_ended" });
+    assert.deepEqual(log, []);
+  }
+});
+
+test("a session that did not open does not watch the devices any more", async () => {
+  const mediaDevices = new EventTarget();
+  Object.defineProperty(globalThis, "navigator", { value: { mediaDevices }, configurable: true });
+  const { session } = make({ url: "ftp://server/" });
+  let changes = 0;
+  session.on("devices", () => { changes += 1; });
+  mediaDevices.dispatchEvent(new Event("devicechange"));
+  await assert.rejects(session.open());
+  mediaDevices.dispatchEvent(new Event("devicechange"));
+  delete globalThis.navigator;
+  assert.equal(changes, 1);
+});
+
+// ---- What the server refuses ----
+
+test("settings that are refused after a return leave the session open", async () => {
+  const { session, socket, log } = await open();
+  session.say("hello");
+  const next = await comeBack(socket, { answers: false });
+  assert.equal(session.link, "lost");
+  next.refuse("session.update");
+  assert.deepEqual([session.link, log], ["open", ["server_error"]]);
+  catchUp(next);
+  assert.deepEqual(next.types(...marks), ["conversation.item.create", "response.create"]);
+});
+
+test("another session that refuses the settings is the end", async () => {
+  const { session, socket, log } = await open();
+  const other = { recovered: false, id: "sess_b", epoch: 2, answers: false };
+  const next = await comeBack(socket, other);
+  // It has none of them, also where its connection breaks before it refuses them.
+  const last = await comeBack(next, { id: "sess_b", epoch: 2, answers: false });
+  last.refuse("session.update");
+  assert.deepEqual([session.link, log, last.closes], ["closed", ["server_error"], [1000]]);
+});
+
+test("a request that is refused is over, and is not sent again", async () => {
+  const { session, socket, log } = await open();
+  session.say("hello");
+  assert.equal(session.activity, "thinking");
+  socket.refuse("conversation.item.create");
+  assert.equal(session.activity, "thinking");
+  socket.refuse("response.create");
+  assert.equal(session.activity, "idle");
+  assert.deepEqual(log, ["server_error", "server_error"]);
+  const next = await comeBack(socket);
+  catchUp(next);
+  assert.deepEqual(next.types(...marks), []);
+});
+
+test("a refused request leaves the reply that is there, and newer requests", async () => {
+  const { session, socket } = await open();
+  session.say("one");
+  const first = socket.last("response.create").event_id;
+  session.say("two");
+  socket.refuse("response.create", first);
+  assert.equal(session.activity, "thinking");
+  socket.tell({ type: "response.created", response: { id: "r1" } });
+  session.say("three");
+  socket.refuse("response.create");
+  assert.equal(session.activity, "thinking");
+  socket.tell({ type: "response.done", response: { id: "r1", status: "cancelled", output: [] } });
+  assert.equal(session.activity, "idle");
 });

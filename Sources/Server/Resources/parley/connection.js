@@ -11,10 +11,14 @@ const leastPatience = 30_000;
 const mostPatience = 3_600_000;
 /** Close codes after which the session goes on: a connection that broke, a server that restarts. */
 const returnCodes = [1006, 1012];
+/** Errors after which no attempt can succeed. */
+const hopeless = ["credential_refused", "invalid_credential", "origin_refused"];
 /** Close code: another connection has the session. */
 const takenOver = 4409;
 /** The connection counts as lost when so long, in ms, sent bytes wait, none of them leaves, and nothing comes. */
 const longestStall = 10_000;
+/** How long, in ms, a connection may take to open, and the requests that show why one did not. */
+const longestAttempt = 10_000;
 
 /** Pauses between attempts: each is a random part of a bound that doubles. */
 export class Backoff {
@@ -55,13 +59,22 @@ const browser = {
   window: globalThis.window,
 };
 
+/** Gives up an attempt to connect: if it opened later, it would take the session from the next one. */
+function abandon(socket) {
+  socket.onopen = socket.onmessage = socket.onclose = null;
+  socket.close();
+}
+
 export class Connection {
   #host;
   #address;
   #token;
+  /** The credential of the newest attempt. */
+  #credential = "";
   #socket = null;
-  /** A connection that another one replaces: unused, it would be closed, which ends the session. */
-  #replaced = null;
+  /** Connections that another one replaces: a browser closes what is unused, which ends the session. */
+  #replaced = [];
+  /** The pause before the next attempt, or the time that the attempt may take. */
   #timer = 0;
   #backoff;
   /** When the connection was lost; null: it was not, or the server has answered since. */
@@ -82,8 +95,8 @@ export class Connection {
   onAudio = () => {};
   /** The connection is lost, and is being made again. */
   onLost = () => {};
-  /** It is back. The argument is "recovered" where the missed events follow, "retold" where the whole
-   *  conversation follows, "anew" where another session has begun. */
+  /** It is back. The first argument is "recovered" where the missed events follow, "retold" where the
+   *  whole conversation follows, "anew" where another session has begun; the second is the session. */
   onReturn = () => {};
   /** The connection has ended, and the session with it. Receives an error; null: it was closed here. */
   onEnd = () => {};
@@ -106,6 +119,7 @@ export class Connection {
   /** Begins a session. Resolves with its first event, rejects with a ParleyError. */
   open() {
     return new Promise((resolve, reject) => {
+      if (this.#hasEnded) return reject(new ParleyError("session_ended"));
       this.#opening = { resolve, reject };
       this.#connect({ resume: "true" });
     });
@@ -129,12 +143,9 @@ export class Connection {
     return true;
   }
 
-  /** Ends the session. */
-  close() {
-    const socket = this.#socket;
-    if (this.#hasEnded) return;
-    this.#end(null);
-    socket?.close(1000);
+  /** Ends the session; with an error where it is of no use. */
+  close(error = null) {
+    this.#end(error);
   }
 
   /** There is a network again: comes back now, also where the old connection only seems open. The server
@@ -142,12 +153,13 @@ export class Connection {
   hurry() {
     if (!this.#place || this.#hasEnded) return;
     this.#host.clearTimeout(this.#timer);
-    if (this.#socket) {
-      this.#socket.onmessage = null;
-      this.#socket.onclose = null;
-      this.#replaced = this.#socket;
-      this.#socket = null;
+    if (this.#socket?.readyState === 0) {
+      abandon(this.#socket);
+    } else if (this.#socket) {
+      this.#socket.onmessage = this.#socket.onclose = null;
+      this.#replaced.push(this.#socket);
     }
+    this.#socket = null;
     this.#lose();
     this.#comeBack();
   }
@@ -158,23 +170,26 @@ export class Connection {
     try {
       const token = typeof this.#token === "function" ? await this.#token() : this.#token;
       if (this.#hasEnded || attempt !== this.#attempt) return;
+      this.#credential = token;
       // A browser can set no header on a WebSocket, so the credential is sent as a subprotocol.
       const protocols = token ? ["realtime", `openai-insecure-api-key.${token}`] : ["realtime"];
       const address = new URL(this.#address);
       for (const [name, value] of Object.entries(query)) address.searchParams.set(name, value);
       socket = new this.#host.WebSocket(address.href, protocols);
     } catch (cause) {
-      // A WebSocket refuses a subprotocol with signs that HTTP does not allow; a token's function may
-      // fail, too.
-      const code = cause?.name === "SyntaxError" ? "invalid_credential" : "credential_refused";
-      this.#end(cause instanceof ParleyError ? cause : new ParleyError(code, cause?.message, cause));
+      if (attempt === this.#attempt) this.#handleFailure(cause);
       return;
     }
     this.#socket = socket;
     let wasOpen = false;
+    this.#timer = this.#host.setTimeout(() => {
+      abandon(socket);
+      this.#handleClose(1006, "", false);
+    }, longestAttempt);
     socket.binaryType = "arraybuffer";
     socket.onopen = () => {
       wasOpen = true;
+      this.#host.clearTimeout(this.#timer);
       this.#watch();
     };
     socket.onmessage = ({ data }) => {
@@ -185,6 +200,16 @@ export class Connection {
     socket.onclose = ({ code, reason }) => this.#handleClose(code, reason, wasOpen);
   }
 
+  /** There is no credential, or none that can be sent. */
+  #handleFailure(cause) {
+    if (cause instanceof ParleyError) return this.#end(cause);
+    // A WebSocket refuses a subprotocol with signs that HTTP does not allow.
+    const isUnfit = cause?.name === "SyntaxError";
+    // What gets the token has no network either while the connection is lost.
+    const code = isUnfit ? "invalid_credential" : this.#place ? "network_lost" : "credential_refused";
+    this.#tryAgain(new ParleyError(code, cause?.message, cause));
+  }
+
   #handle(event) {
     const before = this.#place;
     if (event.resume) this.#place = { offset: 0, ...before, ...event.resume };
@@ -193,11 +218,11 @@ export class Connection {
     if (this.#place && event.session?.id) this.#place.session = event.session.id;
     if (event.type === "parley.resumed") {
       this.#lostAt = null;
-      this.#replaced = null;
+      this.#replaced = [];
       this.#backoff.reset();
       if (!event.recovered) this.#place.offset = 0;
       const isSame = before?.session === event.session.id;
-      this.onReturn(event.recovered ? "recovered" : isSame ? "retold" : "anew");
+      this.onReturn(event.recovered ? "recovered" : isSame ? "retold" : "anew", event.session);
     }
     if (this.#opening && event.type === "session.created") {
       this.#opening.resolve(event);
@@ -208,6 +233,7 @@ export class Connection {
 
   async #handleClose(code, reason, wasOpen) {
     this.#socket = null;
+    this.#host.clearTimeout(this.#timer);
     this.#host.clearTimeout(this.#stall.timer);
     if (this.#hasEnded) return;
     if (code === takenOver) return this.#end(new ParleyError("session_taken", reason));
@@ -216,12 +242,15 @@ export class Connection {
     }
     if (this.#place) this.#lose();
     // Why a WebSocket did not open is hidden from a page; an HTTP request shows it.
+    const attempt = this.#attempt;
     const error = wasOpen ? null : await this.#diagnose();
-    if (this.#hasEnded || this.#socket) return;
-    const isRefused = ["credential_refused", "origin_refused"].includes(error?.code);
-    if (!this.#place || isRefused || this.#isTooLate()) {
-      return this.#end(error ?? new ParleyError("network_lost", reason));
-    }
+    if (attempt === this.#attempt) this.#tryAgain(error ?? new ParleyError("network_lost", reason));
+  }
+
+  /** Makes the next attempt after a pause. It is the end where none can succeed. */
+  #tryAgain(error) {
+    if (this.#hasEnded) return;
+    if (!this.#place || hopeless.includes(error.code) || this.#isTooLate()) return this.#end(error);
     this.#timer = this.#host.setTimeout(() => this.#comeBack(), this.#backoff.next());
   }
 
@@ -234,6 +263,8 @@ export class Connection {
   #end(error) {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
+    for (const socket of [...this.#replaced, this.#socket]) socket?.close(1000);
+    this.#replaced = [];
     this.#socket = null;
     this.#host.clearTimeout(this.#timer);
     this.#host.clearTimeout(this.#stall.timer);
@@ -260,18 +291,22 @@ export class Connection {
   async #diagnose() {
     const origin = new URL(this.#address);
     origin.protocol = origin.protocol.replace("ws", "http");
+    const abort = new AbortController();
+    const timer = this.#host.setTimeout(() => abort.abort(), longestAttempt);
+    const { signal } = abort;
     try {
-      const token = typeof this.#token === "function" ? await this.#token() : this.#token;
-      const headers = token ? { Authorization: `Bearer ${token}` } : {};
-      const models = await this.#host.fetch(new URL("/v1/models", origin), { headers });
+      const headers = this.#credential ? { Authorization: `Bearer ${this.#credential}` } : {};
+      const models = await this.#host.fetch(new URL("/v1/models", origin), { headers, signal });
       if (!models.ok) {
         const { error } = await models.json();
         return refusal(models.status, error?.code, error?.message);
       }
-      const ready = await this.#host.fetch(new URL("/readyz", origin));
+      const ready = await this.#host.fetch(new URL("/readyz", origin), { signal });
       return refusal(ready.status, "", "");
     } catch (cause) {
       return new ParleyError("network_lost", "", cause);
+    } finally {
+      this.#host.clearTimeout(timer);
     }
   }
 

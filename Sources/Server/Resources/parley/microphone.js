@@ -180,7 +180,10 @@ export class Microphone {
       track.stop();
     }
     this.#source?.disconnect();
-    if (this.#node) this.#node.port.onmessage = null;
+    if (this.#node) {
+      this.#node.port.onmessage = null;
+      this.#node.port.postMessage("end");
+    }
     this.#opening = this.#stream = this.#source = this.#node = null;
     this.onLevel(0);
   }

@@ -249,6 +249,13 @@ export class Player {
     this.#node?.port.postMessage({ forget: true });
   }
 
+  /** Stops, and frees the decoder. */
+  close() {
+    this.clear();
+    if (this.#decoder && this.#decoder.state !== "closed") this.#decoder.close();
+    this.#decoder = null;
+  }
+
   #handle(report) {
     const wasActive = this.#report.isActive;
     this.#report = report;
@@ -259,7 +266,7 @@ export class Player {
       if (pushes === this.#pushes) this.#received = report.kept;
       resolve();
     }
-    if (report.isSounding && report.heard.item !== this.#soundingItem) {
+    if (report.isSounding && report.heard && report.heard.item !== this.#soundingItem) {
       this.#soundingItem = report.heard.item;
       this.onStart(report.heard.item);
     }

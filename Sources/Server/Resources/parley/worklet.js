@@ -330,10 +330,13 @@ if (typeof registerProcessor === "function") {
       super();
       this.resampler = rate === sampleRate ? null : new Resampler(sampleRate, rate);
       this.framer = new Framer(rate / 50);
+      this.hasEnded = false;
+      // Any message ends it: a processor that wants to go on is never freed.
+      this.port.onmessage = () => { this.hasEnded = true; };
     }
 
     process([[channel]]) {
-      if (!channel) return true;
+      if (!channel || this.hasEnded) return !this.hasEnded;
       const samples = this.resampler ? this.resampler.process(channel) : channel;
       for (const frame of this.framer.add(samples)) {
         this.port.postMessage(frame, [frame.samples.buffer]);
@@ -360,11 +363,13 @@ if (typeof registerProcessor === "function") {
       if (message.end) this.finish(message.end);
       if (message.clear !== undefined) {
         this.resampler?.reset();
+        this.isSounding = false;
         this.report({ cleared: message.clear, heard: this.buffer.clear() });
       }
       if (message.forget) {
         this.resampler?.reset();
         this.buffer.forget();
+        this.isSounding = false;
         this.report({});
       }
     }

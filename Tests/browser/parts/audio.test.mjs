@@ -1,0 +1,211 @@
+// The microphone and the player of a session, on an audio thread and over devices of the test.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { catchUp, comeBack, marks, open, settled } from "./session_host.mjs";
+
+const processors = {};
+const rate = 48_000;
+/** The port of the processor that is being made. */
+let port = null;
+
+/** Two ports: what is posted to one comes to the other. */
+function channel() {
+  const ports = [{ onmessage: null }, { onmessage: null }];
+  ports.forEach((each, index) => {
+    each.postMessage = (data) => queueMicrotask(() => ports[1 - index].onmessage?.({ data }));
+  });
+  return ports;
+}
+
+Object.assign(globalThis, {
+  isSecureContext: true,
+  sampleRate: rate,
+  document: new EventTarget(),
+  registerProcessor: (name, processor) => { processors[name] = processor; },
+  AudioWorkletProcessor: class {
+    port = port;
+  },
+  AudioWorkletNode: class {
+    static all = [];
+    constructor(context, name, options) {
+      [this.port, port] = channel();
+      this.processor = new processors[name](options);
+      AudioWorkletNode.all.push(this);
+    }
+    connect() {}
+  },
+  AudioContext: class {
+    state = "running";
+    audioWorklet = { addModule: async () => {} };
+    createMediaStreamDestination() { return {}; }
+    createMediaStreamSource() { return { connect() {}, disconnect() {} }; }
+    close() { this.state = "closed"; }
+  },
+  Audio: class {
+    paused = true;
+    async play() { this.paused = false; }
+    pause() {}
+  },
+});
+const track = { stop() {}, getSettings: () => ({}) };
+const stream = { getTracks: () => [track], getAudioTracks: () => [track] };
+Object.defineProperty(globalThis, "navigator", {
+  value: { mediaDevices: { getUserMedia: async () => stream } },
+});
+await import("../../../.build/js/package/parley/worklet.js");
+const { Player } = await import("../../../.build/js/package/parley/sound.js");
+
+const frame = () => new Float32Array(480);
+
+/** The newest node with this processor. */
+function node(name) {
+  return AudioWorkletNode.all.findLast(({ processor }) => processor instanceof processors[name]);
+}
+
+/** Lets the player's thread play so many blocks. */
+async function play({ processor }, blocks) {
+  for (let block = 0; block < blocks; block++) processor.process([], [[new Float32Array(128)]]);
+  await settled();
+}
+
+async function player() {
+  const made = new Player({ ready: async () => null, play() {}, latency: 0 });
+  made.log = [];
+  made.onStart = (item) => made.log.push(item);
+  made.onEnd = () => made.log.push("end");
+  await made.open();
+  return { player: made, node: node("parley-player"), log: made.log };
+}
+
+/** Half a second of an item. */
+const audio = (item) => ({ item, isOpus: false, position: 0, payload: new Uint8Array(24_000).fill(9) });
+
+/** A session that talks, and what its microphone hears. */
+async function talk(options) {
+  const made = await open(options);
+  await made.session.talk();
+  const { port: heard } = node("parley-capture");
+  const hear = (frames) => {
+    for (let index = 0; index < frames; index++) {
+      heard.onmessage({ data: { samples: frame(), level: 0 } });
+    }
+  };
+  return { ...made, hear };
+}
+
+test("a conversation that is forgotten while it sounds makes no sound any more", async () => {
+  const { player: own, node: thread, log } = await player();
+  own.push(audio("a"));
+  await settled();
+  await play(thread, 20);
+  assert.deepEqual(log, ["a"]);
+  own.forget();
+  await settled();
+  assert.deepEqual([own.isPlaying, own.heard, log], [false, null, ["a", "end"]]);
+  own.push(audio("b"));
+  await settled();
+  await play(thread, 20);
+  assert.deepEqual(log, ["a", "end", "b"]);
+});
+
+test("what was cleared or forgotten does not sound", async () => {
+  for (const message of [{ clear: 1 }, { forget: true }]) {
+    const { player: own, node: thread } = await player();
+    own.push(audio("a"));
+    await settled();
+    await play(thread, 20);
+    const reports = [];
+    thread.port.onmessage = ({ data }) => reports.push(data.isSounding);
+    thread.port.postMessage(message);
+    await settled();
+    await play(thread, 1);
+    assert.deepEqual([reports[0], reports.length], [false, 1]);
+  }
+});
+
+test("a report of sound that belongs to no item starts nothing", async () => {
+  const { node: thread, log } = await player();
+  thread.port.onmessage({ data: { heard: null, kept: null, isActive: true, isSounding: true } });
+  assert.deepEqual(log, []);
+});
+
+test("the audio thread lets go of a microphone that is closed", async () => {
+  const { session } = await talk();
+  const { processor } = node("parley-capture");
+  const block = [[new Float32Array(128)]];
+  // Without input, too: the device may be slow.
+  assert.deepEqual([processor.process(block), processor.process([[]])], [true, true]);
+  session.hush();
+  await settled();
+  assert.deepEqual([processor.process(block), processor.process([[]])], [false, false]);
+});
+
+test("the end of a session frees the decoder", async () => {
+  const decoders = [];
+  Object.assign(globalThis, {
+    EncodedAudioChunk: class {},
+    AudioDecoder: class {
+      state = "unconfigured";
+      constructor() { decoders.push(this); }
+      configure() { this.state = "configured"; }
+      reset() { this.state = "unconfigured"; }
+      decode() {}
+      close() { this.state = "closed"; }
+    },
+  });
+  const { session, socket } = await open();
+  const message = new Uint8Array(30);
+  message.set([1, 3]);
+  message.set([97], 8);
+  socket.onmessage({ data: message.buffer });
+  assert.deepEqual(decoders.map(({ state }) => state), ["configured"]);
+  session.close();
+  assert.deepEqual(decoders.map(({ state }) => state), ["closed"]);
+});
+
+test("the silence that ends a turn is sent whole", async () => {
+  const turnDetection = { type: "server_vad", silence_duration_ms: 2000 };
+  const { session, socket } = await talk({ turnDetection });
+  socket.tell({ type: "input_audio_buffer.speech_started", item_id: "i" });
+  session.hush();
+  assert.equal(socket.audio.length, 2300 / 20);
+  assert.ok(socket.audio.every((samples) => samples.length === 960));
+});
+
+test("samples that are dropped are not part of the server's time", async (context) => {
+  context.mock.method(performance, "now", () => 1000);
+  const { session, socket, hear } = await talk();
+  const times = [];
+  session.on("hops", ({ wordsMs }) => times.push(wordsMs));
+  socket.bufferedAmount = 48_000;
+  hear(10);
+  assert.equal(socket.audio.length, 0);
+  socket.bufferedAmount = 0;
+  hear(40);
+  socket.tell({ type: "input_audio_buffer.speech_stopped", item_id: "i", audio_end_ms: 500 });
+  socket.tell({
+    type: "conversation.item.input_audio_transcription.completed", item_id: "i", transcript: "yes",
+  });
+  // 800 ms were sent, 300 of them behind the speech.
+  assert.deepEqual([socket.audio.length, times], [40, [300]]);
+});
+
+test("a turn that is refused is over, and is not sent again", async () => {
+  const { session, socket } = await open({ turnDetection: null });
+  await session.press();
+  for (let index = 0; index < 10; index++) {
+    node("parley-capture").port.onmessage({ data: { samples: frame(), level: 0 } });
+  }
+  await session.release();
+  assert.deepEqual(socket.types("session.update"), [
+    "input_audio_buffer.clear", "input_audio_buffer.commit", "response.create",
+  ]);
+  socket.refuse("input_audio_buffer.commit");
+  assert.equal(session.activity, "thinking");
+  socket.refuse("response.create");
+  assert.equal(session.activity, "idle");
+  const next = await comeBack(socket);
+  catchUp(next);
+  assert.deepEqual(next.types(...marks), []);
+});
