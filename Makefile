@@ -104,7 +104,7 @@ conversations: setup-tests build ## The scripted conversations, on a virtual clo
 test-browser: build setup-tests ## The web page in Chromium, and the parts of parley.js on Node
 	@exec Tests/browser/run.sh
 
-test-long: build setup-tests ## Tests that take minutes: long conversations in Chromium on a bad network
+test-long: build setup-tests ## Tests that take minutes: a breaking network in Chromium, the page in Firefox
 	@exec Tests/browser/run.sh --long -m long
 
 test-metrics: build setup-tests ## promtool reads /metrics
@@ -153,6 +153,9 @@ calls: build ## What telephone calls cost: CPU, memory, lag; ARGS="--calls 500 -
 
 outages: build ## What outages cost records and webhooks: a table; ARGS="--cases kill,away"
 	@exec scripts/outages.sh $(ARGS)
+
+bench-network: build ## Voice on a bad network: gaps and delay, Opus against PCM; ARGS="--parts codecs"
+	@exec scripts/network.sh $(ARGS)
 
 bench-recogniser: build ## Users of the recogniser on a core, and the first turns; ARGS="--users 8,16"
 	@exec scripts/bench-parts.sh recogniser $(ARGS)
@@ -219,7 +222,7 @@ clean: ## Remove what was built; models and virtual environments stay
 distclean: clean ## Remove everything that set-up and build made
 	rm -rf models .venv-* .tls
 
-.PHONY: help run build js cluster calls chaos outages bench-recogniser bench-replies bench-voices brain setup \
+.PHONY: help run build js cluster calls chaos outages bench-network bench-recogniser bench-replies bench-voices brain setup \
 	models voice setup-tests test check test-swift unit sim test-clients \
 	conversations claims check-peers \
 	test-browser test-long test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo bench-handshakes \

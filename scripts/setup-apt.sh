@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs missing Debian packages. It needs root only if some are missing.
 #
-#   setup-apt.sh GROUP…      with the groups build, test, peers, cluster and brain, listed below
+#   setup-apt.sh GROUP…      with the groups build, test, firefox, network, peers, cluster and
+#                            brain, listed below
 source "$(dirname "$0")/common.sh"
 
 # To build and run the server.
@@ -37,6 +38,17 @@ test=(
     redis-server             # keeps sessions of several servers
     shellcheck               # lints these scripts
     sox                      # turns those recordings into WAV files
+)
+
+# For the long browser tests as well.
+firefox=(
+    firefox-esr              # loads the web page, too
+    pulseaudio               # a loudspeaker without a device: Firefox plays nothing without one
+)
+
+# For networks with delay and loss between two namespaces, beside those of the tests.
+network=(
+    iproute2                 # makes the namespaces and the devices
 )
 
 # What stands around the nodes of scripts/cluster.sh.
@@ -75,6 +87,8 @@ for group in "$@"; do
     case $group in
         build) packages+=("${build[@]}") ;;
         test) packages+=("${test[@]}") ;;
+        firefox) packages+=("${firefox[@]}") ;;
+        network) packages+=("${network[@]}") ;;
         peers) packages+=("${peers[@]}") ;;
         cluster) packages+=("${cluster[@]}") ;;
         brain) packages+=("${brain[@]}") ;;

@@ -3,6 +3,7 @@
 No test depends on the speed of the machine: each waits for what the page shows, and HANG_GUARD only
 ends a test that would wait for ever."""
 
+import contextlib
 import pathlib
 import shutil
 import sys
@@ -58,32 +59,43 @@ def parley():
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory):
+def playwright():
+    with sync_playwright() as playwright:
+        yield playwright
+
+
+@pytest.fixture(scope="session")
+def microphone(tmp_path_factory):
+    """The recording that browsers hear."""
+    return write_microphone(tmp_path_factory.mktemp("speech"))
+
+
+@pytest.fixture(scope="session")
+def browser(playwright, microphone):
     """Chromium with the recording as its microphone. Headless, it refuses what it was not permitted."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     assert path, "no chromium: run scripts/setup-apt.sh test"
-    speech = write_microphone(tmp_path_factory.mktemp("speech"))
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=path,
-            args=[
-                "--no-sandbox", "--use-fake-device-for-media-stream",
-                f"--use-file-for-fake-audio-capture={speech}",
-                "--autoplay-policy=user-gesture-required",
-            ],
-        )
-        yield browser
-        browser.close()
+    browser = playwright.chromium.launch(
+        executable_path=path,
+        args=[
+            "--no-sandbox", "--use-fake-device-for-media-stream",
+            f"--use-file-for-fake-audio-capture={microphone}",
+            "--autoplay-policy=user-gesture-required",
+        ],
+    )
+    yield browser
+    browser.close()
 
 
-@pytest.fixture
-def open_page(browser, parley):
-    """Opens the page: `open_page(server=…, address=…, script=…, **options of the context)`. An error in its scripts
-    or a resource of another server fails the test; `is_refused` allows the errors of refused requests."""
+@contextlib.contextmanager
+def page_opener(browser, parley, **defaults):
+    """Gives a function that opens the page: `open_page(server=…, address=…, script=…, **options of the context)`.
+    An error in its scripts or a resource of another server fails the test; `is_refused` allows the errors of
+    refused requests."""
     contexts, problems = [], []
 
     def open_page(server=parley, address="", script="", waits=True, is_refused=False, **options):
-        context = browser.new_context(**{"permissions": ["microphone"]} | options)
+        context = browser.new_context(**defaults | options)
         contexts.append(context)
         context.set_default_timeout(1000 * HANG_GUARD)
         # Asked for once: requests may still be reported when a proxy's socket is closed.
@@ -107,6 +119,13 @@ def open_page(browser, parley):
     for context in contexts:
         context.close()
     assert problems == []
+
+
+@pytest.fixture
+def open_page(browser, parley):
+    """`page_opener` of Chromium, with a microphone."""
+    with page_opener(browser, parley, permissions=["microphone"]) as opener:
+        yield opener
 
 
 @pytest.fixture

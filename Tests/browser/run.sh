@@ -3,11 +3,13 @@
 # parley.js on Node. Makes its virtual environment once. Leaves pictures in .build/browser/.
 #
 #   run.sh [PYTEST ARGUMENTS]      PARLEY_BINARY: the server, .build/release/parley by default
-#   run.sh --long                  the long tests as well
+#   run.sh --long                  the long tests as well, some of them in Firefox ESR
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/../../scripts/common.sh"
 
-"$root/scripts/setup-apt.sh" test
+groups=(test)
+[[ " $* " != *" --long "* ]] || groups+=(firefox)
+"$root/scripts/setup-apt.sh" "${groups[@]}"
 binary=${PARLEY_BINARY:-$root/.build/release/parley}
 [[ -x $binary ]] || fail "$binary is missing: run \`make build\` first"
 

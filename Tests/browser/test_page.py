@@ -2,7 +2,6 @@
 
 import json
 import re
-import wave
 
 import pytest
 from conftest import MICROPHONE_MS
@@ -16,7 +15,7 @@ from talking import (
     agent_turn,
     apply,
     loudspeaker,
-    sent,
+    recognised,
     state,
     text_of,
     type_message,
@@ -93,19 +92,6 @@ def test_another_conversation_begins_empty(page):
 
 
 # ---- Speaking ----
-
-
-def recognised(parley, samples, folder):
-    """The words of samples at 24 kHz, as the server's recogniser hears them."""
-    # Silence takes its time, too.
-    loud = [index for index, sample in enumerate(memoryview(samples).cast("h")) if sample]
-    samples = samples[2 * loud[0] : 2 * loud[-1]] + bytes(48_000)
-    path = folder / "loudspeaker.wav"
-    with wave.open(str(path), "wb") as file:
-        file.setparams((1, 2, 24000, 0, "NONE", ""))
-        file.writeframes(samples)
-    turns = parley.turns("--wav", str(path))
-    return " ".join(turn["heard"] for turn in turns)
 
 
 def test_a_spoken_turn_is_shown_and_its_reply_is_heard(open_page, parley, tmp_path):

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { JitterBuffer } from "../../../.build/js/package/parley/worklet.js";
+import { JitterBuffer, jitterBounds } from "../../../.build/js/package/parley/worklet.js";
 
 const rate = 48000;
 const block = rate / 100;
@@ -108,6 +108,15 @@ test("the target stays within its bounds, and falls while nothing is late", () =
     read(buffer, 5000);
   }
   assert.equal(buffer.target, 40);
+});
+
+test("the bounds can be others", () => {
+  const buffer = new JitterBuffer(rate, { ...jitterBounds, first: 20, most: 90 });
+  buffer.push("a", 0, audio(20));
+  assert.deepEqual(inner(read(buffer, 20)), inner(audio(20)));
+  read(buffer, 200);
+  buffer.push("a", 20, audio(20));
+  assert.equal(buffer.target, 90);
 });
 
 test("clear drops what waits at once, and tells what was heard", () => {

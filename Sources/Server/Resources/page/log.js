@@ -5,11 +5,23 @@ export class Log {
   #element;
   #welcome;
   #shown = new Map();
+  /** Whether the newest line stays in sight: a user who reads further up is not interrupted. */
+  #followsEnd = true;
+  #height = 0;
 
   /** @param {HTMLElement} element @param {HTMLElement} welcome what it shows while it is empty */
   constructor(element, welcome) {
     this.#element = element;
     this.#welcome = welcome;
+    element.addEventListener("scroll", () => {
+      // A scroll in the frame in which the height has changed is not the user's.
+      if (element.clientHeight === this.#height) this.#followsEnd = this.#isAtEnd;
+    });
+    // A notice or a button below takes room from it.
+    new ResizeObserver(() => {
+      this.#height = element.clientHeight;
+      if (this.#followsEnd) this.#scrollToEnd();
+    }).observe(element);
   }
 
   /** Removes every entry. */
@@ -26,11 +38,10 @@ export class Log {
       this.#shown.delete(entry.id);
       return;
     }
-    const isAtEnd = this.#isAtEnd;
     const element = this.#shown.get(entry.id) ?? this.#add(entry);
     if (entry.kind === "call") showCall(element, entry);
     else showMessage(element, entry);
-    if (isAtEnd) this.#scrollToEnd();
+    if (this.#followsEnd) this.#scrollToEnd();
   }
 
   /** Adds a line of the page's own. */
@@ -55,13 +66,13 @@ export class Log {
     this.#scrollToEnd();
   }
 
-  /** Whether the newest line is in sight: a user who reads further up is not interrupted. */
   get #isAtEnd() {
     const { scrollTop, scrollHeight, clientHeight } = this.#element;
     return scrollHeight - scrollTop - clientHeight < 60;
   }
 
   #scrollToEnd() {
+    this.#followsEnd = true;
     this.#element.scrollTop = this.#element.scrollHeight;
   }
 }

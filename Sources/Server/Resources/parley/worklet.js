@@ -7,15 +7,15 @@
 /** Samples over which sound fades where it begins or ends next to silence: 1.3 ms at 48 kHz. */
 const fadeSamples = 64;
 
-/** The bounds of the jitter buffer's delay, and the delay that it begins with. */
-const leastTarget = 40;
-const firstTarget = 60;
-const mostTarget = 400;
-/** A gap that is longer than this is a pause of the agent or a lost network, and no jitter. */
-const longestJitter = 400;
-/** The delay falls by `decayStep` for each `decayAfter` of playing without a gap. */
-const decayAfter = 5000;
-const decayStep = 10;
+/** The bounds of the jitter buffer's delay, all in ms. */
+export const jitterBounds = {
+  /** The delay's bounds, and the delay that it begins with. */
+  least: 40, first: 60, most: 400,
+  /** A gap that is longer than this is a pause of the agent or a lost network, and no jitter. */
+  longestJitter: 400,
+  /** The delay falls by `decayStep` for each `decayAfter` of playing without a gap. */
+  decayAfter: 5000, decayStep: 10,
+};
 
 /** Turns samples at one rate into samples at another: a windowed sinc, in pieces of any length. */
 export class Resampler {
@@ -106,6 +106,7 @@ function weights(half, fraction, cutoff) {
  */
 export class JitterBuffer {
   #rate;
+  #bounds;
   /** Segments in order: item, position of the first sample, samples, and how many were read. */
   #queue = [];
   /** Samples in the queue that were not read. */
@@ -120,13 +121,18 @@ export class JitterBuffer {
   #kept = null;
 
   /** The delay that is gathered before playing, in ms. */
-  target = firstTarget;
+  target;
   /** How often audio came too late. */
   gaps = 0;
 
-  /** @param {number} rate samples per second of what is pushed and read */
-  constructor(rate) {
+  /**
+   * @param {number} rate samples per second of what is pushed and read
+   * @param {typeof jitterBounds} bounds of the delay
+   */
+  constructor(rate, bounds = jitterBounds) {
     this.#rate = rate;
+    this.#bounds = bounds;
+    this.target = bounds.first;
   }
 
   /** The item that was read last, and up to where; null before the first. */
@@ -240,17 +246,17 @@ export class JitterBuffer {
     const gap = this.#milliseconds(this.#silence);
     this.#silence = 0;
     if (this.#hasEnded || !this.#heard || gap === 0) return;
-    if (gap > longestJitter) return;
+    if (gap > this.#bounds.longestJitter) return;
     this.gaps += 1;
     this.#playedSinceGap = 0;
-    this.target = Math.min(mostTarget, this.target + gap);
+    this.target = Math.min(this.#bounds.most, this.target + gap);
   }
 
   #addPlayed(samples) {
     this.#playedSinceGap += samples;
-    if (this.#milliseconds(this.#playedSinceGap) < decayAfter) return;
+    if (this.#milliseconds(this.#playedSinceGap) < this.#bounds.decayAfter) return;
     this.#playedSinceGap = 0;
-    this.target = Math.max(leastTarget, this.target - decayStep);
+    this.target = Math.max(this.#bounds.least, this.target - this.#bounds.decayStep);
   }
 
   #stop() {
