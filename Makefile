@@ -43,7 +43,7 @@ endif
 ifeq ($(TLS),1)
 	@scripts/tls-certificate.sh
 endif
-	@PARLEY_WARM_MODELS=$${PARLEY_WARM_MODELS-true} exec .build/release/parley serve $(if $(filter 1,$(TLS)),$(self_signed)) $(if $(VOICE),--voice-engine $(VOICE)) $(ARGS)
+	@PARLEY_WARM_MODELS=$${PARLEY_WARM_MODELS-true} PARLEY_DEMO_AGENT=$${PARLEY_DEMO_AGENT-guide} exec .build/release/parley serve $(if $(filter 1,$(TLS)),$(self_signed)) $(if $(VOICE),--voice-engine $(VOICE)) $(ARGS)
 
 build: setup ## Make .build/release/parley
 	@$(release_build) --product parley

@@ -162,7 +162,7 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "ServerTests",
-            dependencies: ["Server", "Simulation", "CLinux", "COpenSSL", logging],
+            dependencies: ["Server", "Agents", "Simulation", "CLinux", "COpenSSL", logging],
             swiftSettings: strict),
         .testTarget(
             name: "RecordsTests",

@@ -26,8 +26,7 @@ public struct DemoAgent: LanguageModel {
         to request: ModelRequest, on host: any AgentHost,
         reply: @Sendable (ModelDelta) async throws -> Void
     ) async throws {
-        let inputBytes = request.messages.reduce(0) { $0 + Self.byteCount(of: $1) }
-        let inputTokens = (inputBytes + 3) / 4
+        let inputTokens = Self.inputTokens(of: request)
         if let call = DemoToolUse.call(for: request) {
             try await reply(.functionCallStarted(callID: call.callID, name: call.name))
             try await reply(.functionCallArguments(call.arguments))
@@ -142,6 +141,11 @@ public struct DemoAgent: LanguageModel {
         if case .system = message { true } else { false }
     }
 
+    /// The tokens that a request counts as: one for four bytes.
+    static func inputTokens(of request: ModelRequest) -> Int {
+        (request.messages.reduce(0) { $0 + byteCount(of: $1) } + 3) / 4
+    }
+
     private static func byteCount(of message: ModelMessage) -> Int {
         switch message {
         case .system(let text), .user(let text), .assistant(let text): text.utf8.count
@@ -153,7 +157,7 @@ public struct DemoAgent: LanguageModel {
     }
 
     /// The text parts of a message; the agent ignores audio and images.
-    private static func text(of parts: [UserPart]) -> String {
+    static func text(of parts: [UserPart]) -> String {
         parts.compactMap { if case .text(let text) = $0 { text } else { nil } }
             .joined(separator: " ")
     }

@@ -9,6 +9,9 @@ import Session
 /// The connections of one session, by the item that listed the tools of each.
 final class ToolConnections {
     var byItem: [String: any ToolServerConnection] = [:]
+    /// How the last turn with a reply went, which a tool may be asked for. It is kept here because
+    /// sessions without tools then need no memory for it.
+    var answeredTurn: TurnLatencies?
 }
 
 extension AgentLink {

@@ -86,6 +86,11 @@ final class ShardAgentHost: AgentHost {
         if let owner { gate.noteCharge(of: owner.token) }
     }
 
+    func sessionFacts() async -> SessionFacts? {
+        guard let owner else { return nil }
+        return await gate.facts(of: owner.token)
+    }
+
     var shard: ObjectIdentifier { ObjectIdentifier(gate) }
 
     func startSharedWork(_ work: @escaping @Sendable (any AgentHost) async -> Void) {

@@ -63,6 +63,8 @@ actor ShardGate {
         [:]
     /// The owners of tasks whose memory has changed since the last tick's end; some several times.
     @exclusivity(unchecked) private nonisolated(unsafe) var chargedOwners: [EventToken] = []
+    /// What the shard knows of a session; set once, on the shard's thread.
+    private nonisolated(unsafe) var describe: (EventToken) -> SessionFacts? = { _ in nil }
     /// Bytes of speech that the shard has not taken yet, by the task that left them.
     private var untakenSpeech: [UInt64: Int] = [:]
     /// The suspensions that end when the shard takes the deliveries, in order.
@@ -176,6 +178,9 @@ actor ShardGate {
         suspensions[suspension]?.remove(at: index).continuation.resume()
     }
 
+    /// What the shard knows of the session at `token`; nil: there is none.
+    func facts(of token: EventToken) -> SessionFacts? { describe(token) }
+
     /// When the shard's tick began.
     var time: Instant { now }
 
@@ -241,6 +246,12 @@ actor ShardGate {
         for waiter in suspensions.removeValue(forKey: suspension) ?? [] {
             waiter.continuation.resume()
         }
+    }
+
+    /// The shard answers questions about its sessions with `describe`, which is called on its
+    /// thread, between two steps of sessions.
+    nonisolated func answerFacts(with describe: @escaping (EventToken) -> SessionFacts?) {
+        self.describe = describe
     }
 
     /// Stores the time and resumes the sleepers whose time has come.

@@ -137,6 +137,8 @@ enum RouteService: Sendable {
     case value(@Sendable (_ request: HTTPRequest, _ routes: Routes) -> HTTPResponse)
     /// A client secret.
     case clientSecret(ClientSecretForm)
+    /// What the conversation page must know before a session.
+    case pageSetup
     /// The sessions of all shards, once each shard has answered.
     case survey
     /// A session ends, once its shard was found.
@@ -265,8 +267,13 @@ struct Routes: Sendable {
                     }))
         }
         return table + Route.calls + Route.telephone(configuration) + Route.administration
-            + Route.nodes + StaticFile.all.map(\.route)
+            + Route.nodes + [pageSetup] + StaticFile.all.map(\.route)
     }
+
+    private static let pageSetup = Route(
+        path: "/page/setup.json", methods: [.get], access: .open, pages: .sameOrigin,
+        summary: "What the conversation page must know before a session.",
+        service: .pageSetup, content: { .pageSetup })
 
     /// The routes for applications.
     private static let applications = [

@@ -131,6 +131,8 @@ extension Shard {
         case .clientSecret(let form):
             let secret = issueClientSecret(request, in: form, to: caller, on: connection)
             send(share(secret, with: request, of: route), to: request, on: connection)
+        case .pageSetup:
+            send(pageSetup(request, on: connection), to: request, on: connection)
         case .survey:
             if let response = beginSurvey(request, by: caller, on: connection) {
                 send(response, to: request, on: connection)

@@ -23,6 +23,8 @@ struct StaticFile: Sendable {
         StaticFile("/page/log.js", script, PackageResources.log_js, "The page's conversation."),
         StaticFile(
             "/page/settings.js", script, PackageResources.settings_js, "The page's settings."),
+        StaticFile(
+            "/page/setup.js", script, PackageResources.setup_js, "The page's agent and model."),
         StaticFile("/page/tools.js", script, PackageResources.tools_js, "The page's functions."),
         StaticFile("/page/wave.js", script, PackageResources.wave_js, "The page's level meter."),
     ]

@@ -92,6 +92,7 @@ public final class ParleyServer: Sendable {
     private let recordings: (any RecordingKeeper)?
     private let replies: ReplyDirectory
     private let directory = ShardDirectory()
+    private let localModel = LocalModelWatch()
     private let sessionRecords: MemorySessionRecords
     /// The name of this server among those that share a store. A new one at each start, so that
     /// nothing that an earlier process owned counts as owned.
@@ -440,6 +441,7 @@ public final class ParleyServer: Sendable {
         services.recordings = recordings
         services.replies = replies
         services.directory = directory
+        services.localModel = localModel
         services.sessionRecords = sessionRecords
         services.nodes = nodes
         services.records = records

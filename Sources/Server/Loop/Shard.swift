@@ -196,6 +196,7 @@ package final class Shard<Backend: IO> {
             codecs: configuration.codecs)
         meter = TickMeter(at: clock.now)
         executor.adoptThread()
+        gate.answerFacts { [unowned self] in facts(of: $0) }
         rotateTicketKeys()
         joinServer()
     }

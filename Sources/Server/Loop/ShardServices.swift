@@ -36,6 +36,8 @@ package struct ShardServices {
     package var replies: ReplyDirectory
     /// The way in which shards ask each other for their sessions. One of its own unless it is set.
     package var directory = ShardDirectory()
+    /// Whether a model of this machine runs, over all shards.
+    package var localModel = LocalModelWatch()
     /// States of sessions that no Redis server keeps, over all shards. Its own unless it is set.
     package var sessionRecords: MemorySessionRecords
     /// Keeps records of sessions, over all shards; nil: there are none.

@@ -42,12 +42,38 @@ extension LiveSession {
     /// tokens.
     func noteTurn(_ event: ServerEvent, at now: Instant) {
         switch event {
-        case .inputAudioBufferCommitted: lastTurn = TurnLatencies()
+        case .inputAudioBufferCommitted: beginTurn()
         case .responseCreated:
-            if lastTurn[.firstToken] != nil { lastTurn = TurnLatencies() }
+            if lastTurn[.firstToken] != nil { beginTurn() }
             turns &+= 1
         case .responseDone(let response): grant?.quotas?.noteEnd(of: response, at: now)
         default: break
         }
+    }
+
+    private func beginTurn() {
+        if lastTurn[.firstToken] != nil { work.tools?.answeredTurn = lastTurn }
+        lastTurn = TurnLatencies()
+    }
+}
+
+extension Shard {
+    /// What an agent may know of its session; nil: it is none of a connection.
+    func facts(of token: EventToken) -> SessionFacts? {
+        guard token.kind == .connection, let connection = connections[token],
+            let live = connection.live
+        else { return nil }
+        return SessionFacts(
+            openSessions: services.metrics.sessions.load(ordering: .relaxed),
+            bytes: Int(connection.charged), answeredTurn: live.work.tools?.answeredTurn?.times)
+    }
+}
+
+extension TurnLatencies {
+    /// As agents get it.
+    fileprivate var times: TurnTimes {
+        TurnTimes(
+            transcript: self[.transcript], firstToken: self[.firstToken],
+            firstAudio: self[.firstAudio])
     }
 }

@@ -5,6 +5,7 @@ import { ParleyError, ParleySession } from "./parley.js";
 import { HopsChart } from "./page/hops.js";
 import { Log } from "./page/log.js";
 import { Settings } from "./page/settings.js";
+import { Setup } from "./page/setup.js";
 import { tools } from "./page/tools.js";
 import { Wave } from "./page/wave.js";
 
@@ -20,6 +21,7 @@ const log = new Log(find("log"), find("welcome"));
 const hops = new HopsChart(find("hops"), find("no-hops"));
 const wave = new Wave(find("wave"));
 const settings = new Settings(tools);
+const setup = new Setup(find("local-model"));
 
 /** The session; a closed one stays until the next begins, so that its conversation can be saved. */
 let session = null;
@@ -38,6 +40,7 @@ async function begin() {
   const { voice, instructions, speaks } = settings.values;
   const own = new ParleySession({
     token: key, speaks, turnDetection: settings.turnDetection, tools: settings.tools,
+    toolServers: setup.toolServers,
     session: { audio: { output: { voice } }, ...(instructions ? { instructions } : {}) },
   });
   session = own;
@@ -53,6 +56,12 @@ async function begin() {
   retrySeconds = 1;
   showNotice("");
   showState();
+}
+
+/** Asks the server what answers. */
+async function readSetup() {
+  await setup.read();
+  setup.showQuestions(document.querySelectorAll(".try"));
 }
 
 /** Ends the conversation without a word. */
@@ -76,6 +85,11 @@ function listen(own) {
   on("devices", () => settings.refreshDevices());
   on("returned", (what) => {
     if (what !== "anew") return;
+    // The server may have started again with another agent, which has other tool servers.
+    own.toolServers = [];
+    readSetup().then(() => {
+      if (session === own && setup.toolServers.length) own.toolServers = setup.toolServers;
+    });
     log.clear();
     log.note("The server has lost the conversation: a new one begins");
   });
@@ -296,4 +310,5 @@ document.addEventListener("click", (event) => {
   if (!view.save.contains(event.target)) view.save.open = false;
 });
 
-begin();
+await readSetup();
+if (!session) begin();

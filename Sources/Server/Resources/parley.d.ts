@@ -78,13 +78,15 @@ export interface ConnectOptions {
   turnDetection?: TurnDetection;
   /** Functions by name. */
   tools?: Record<string, Tool>;
+  /** Tool servers that the server reaches for the agent: the protocol's tools of type `mcp`. */
+  toolServers?: object[];
   /** Whether replies are spoken. Default true. */
   speaks?: boolean;
   /** "auto" is Opus where the browser has it, and PCM elsewhere. */
   audio?: "auto" | "pcm";
 }
 
-/** A message, or a call of a function. */
+/** A message, or a call of a function or of a tool server's tool. */
 export interface Entry {
   id: string;
   kind: "message" | "call";
@@ -218,6 +220,8 @@ export class ParleySession {
   turnDetection: TurnDetection;
   /** Replaces the functions that are offered. */
   set tools(tools: Record<string, Tool>);
+  /** The tool servers that are offered. */
+  toolServers: object[];
 
   devices(): Promise<{ microphones: Device[]; speakers: Device[] }>;
   /** The microphone in use. */

@@ -84,6 +84,7 @@ export class ParleySession {
   #listeners = new Map();
   #clock = new TurnClock();
   #tools = new Map();
+  #toolServers = [];
   /** What `update` has set of the session object. */
   #settings = {};
   #speaks = true;
@@ -137,6 +138,7 @@ export class ParleySession {
     this.#speaks = options.speaks ?? true;
     if (options.turnDetection !== undefined) this.#turnDetection = detection(options.turnDetection);
     for (const [name, tool] of Object.entries(options.tools ?? {})) this.#tools.set(name, tool);
+    this.#toolServers = options.toolServers ?? [];
     this.#wire();
   }
 
@@ -282,6 +284,16 @@ export class ParleySession {
     this.#configure();
   }
 
+  /** Offers tool servers to the agent, which the server reaches: the protocol's tools of type mcp. */
+  get toolServers() {
+    return this.#toolServers;
+  }
+
+  set toolServers(servers) {
+    this.#toolServers = servers;
+    this.#configure();
+  }
+
   async #chooseFormats() {
     const { hasAudio, encodesOpus: encodes, decodesOpus: decodes } = await capabilities();
     const wanted = this.#options.audio ?? "auto";
@@ -306,7 +318,7 @@ export class ParleySession {
         },
         output: { format: format[this.#formats.output], transport: "binary" },
       },
-      tools,
+      tools: [...tools, ...this.#toolServers],
     };
     this.#connection?.send({
       type: "session.update", event_id: updateID, session: merge(session, this.#settings),

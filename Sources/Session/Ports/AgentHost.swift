@@ -50,6 +50,10 @@ public protocol AgentHost: Sendable {
     /// are left are taken off at the end of the task. The default books nothing.
     func charge(_ bytes: Int)
 
+    /// What the server knows of the session that the task works for; nil: it works for none, or
+    /// nothing is known. The default is nil.
+    func sessionFacts() async -> SessionFacts?
+
     /// The event loop that runs the task. All tasks of one loop run on one thread, and what an agent
     /// keeps for it they may share. By default there is one.
     var shard: ObjectIdentifier { get }
@@ -77,6 +81,9 @@ extension AgentHost {
 
     /// Nothing is counted.
     public func charge(_ bytes: Int) {}
+
+    /// Nothing is known.
+    public func sessionFacts() async -> SessionFacts? { nil }
 
     /// There is one event loop.
     public var shard: ObjectIdentifier { ObjectIdentifier(Self.self) }

@@ -20,6 +20,9 @@ public struct AgentSet: Sendable {
     /// description is one line for the operator, and the keys stay as they were.
     public var rereadKeys: (@Sendable () throws -> Void)?
 
+    /// What the conversation page is told of the agents.
+    public var page = PageAgents()
+
     /// Creates a set.
     public init(
         model: any LanguageModel, recognizer: (any SpeechRecognizer)? = nil,
@@ -29,5 +32,38 @@ public struct AgentSet: Sendable {
         self.model = model
         self.recognizer = recognizer
         self.synthesizer = synthesizer
+    }
+}
+
+/// What the conversation page is told of the agents that answer it.
+public struct PageAgents: Equatable, Sendable {
+    /// What answers.
+    public enum Kind: String, Sendable {
+        /// The demo agent that repeats what it hears.
+        case echo
+        /// The demo agent that explains the server.
+        case guide
+        /// A language model.
+        case model
+    }
+
+    /// What answers.
+    public var kind: Kind
+    /// Labels of the tool servers that the page is to offer to it.
+    public var toolServers: [String]
+    /// Base URL where a model of this machine may run; nil: the page is told of none.
+    public var localModelURL: String?
+    /// Whether that model answers here.
+    public var usesLocalModel: Bool
+
+    /// Creates a value; by default the page offers nothing.
+    public init(
+        kind: Kind = .echo, toolServers: [String] = [], localModelURL: String? = nil,
+        usesLocalModel: Bool = false
+    ) {
+        self.kind = kind
+        self.toolServers = toolServers
+        self.localModelURL = localModelURL
+        self.usesLocalModel = usesLocalModel
     }
 }

@@ -4,6 +4,14 @@
 import Agents
 import Session
 
+/// Which demo agent answers where no model is configured.
+enum DemoAgentKind: String, CaseIterable, Sendable {
+    /// It repeats what it hears.
+    case echo
+    /// It explains Parley, and looks up facts about the session.
+    case guide
+}
+
 /// The language model that answers by default, and providers of others by their names.
 struct LanguageModelSettings: Sendable {
     // MARK: The default model
@@ -104,6 +112,29 @@ struct LanguageModelSettings: Sendable {
             """),
     ]
 
+    // MARK: Without a model
+
+    /// Which demo agent answers where there is no model.
+    var demoAgent = DemoAgentKind.echo
+    /// Where a model of this machine may run, for the page to say so, or nil.
+    var localModelURL: String? = "http://127.0.0.1:8000/v1"
+
+    private static let demo: [Setting<Self>] = [
+        .choice(
+            "demo-agent", \.demoAgent,
+            """
+            The demo agent that answers without a model: echo repeats what it hears, guide explains \
+            Parley, looks up facts about the session with a tool, counts and tells the time.
+            """),
+        .optionalText(
+            "local-model-url", \.localModelURL, "a URL that begins with http:// or https://",
+            """
+            Base URL of a model of this machine, as `make brain` serves it. The page, opened on \
+            this machine, says whether it runs and how to use it.
+            """
+        ) { ModelServiceKind.chat.isAddress($0) },
+    ]
+
     // MARK: Providers
 
     /// Servers of models by their names.
@@ -195,5 +226,5 @@ struct LanguageModelSettings: Sendable {
     ]
 
     /// Every setting of language models.
-    static let settings = SettingGroup(.services, standard + others + signatures + patience)
+    static let settings = SettingGroup(.services, standard + demo + others + signatures + patience)
 }

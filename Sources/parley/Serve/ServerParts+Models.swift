@@ -29,7 +29,12 @@ extension ServerParts {
             standard.fallback = language.fallback
             providers.append(standard)
         }
-        guard !providers.isEmpty else { return DemoAgent() }
+        guard !providers.isEmpty else {
+            switch language.demoAgent {
+            case .echo: return DemoAgent()
+            case .guide: return GuideAgent(wallSeconds: { time(nil) })
+            }
+        }
         return ModelRouter(
             providers: providers.map { provider in
                 let key =
@@ -52,6 +57,17 @@ extension ServerParts {
                     "model provider failed, another takes over",
                     metadata: ["provider": "\(failed)", "next": "\(next)", "error": "\(detail)"])
             })
+    }
+
+    /// What the conversation page is told of the agents.
+    static func page(_ language: LanguageModelSettings) -> PageAgents {
+        let urls = language.providers.map(\.url) + [language.url].compactMap { $0 }
+        var page = PageAgents(kind: .model, localModelURL: language.localModelURL)
+        page.usesLocalModel = language.localModelURL.map { urls.contains($0) } ?? false
+        guard urls.isEmpty else { return page }
+        page.kind = language.demoAgent == .guide ? .guide : .echo
+        if page.kind == .guide { page.toolServers = [GuideToolServers.label] }
+        return page
     }
 
     private static func service(

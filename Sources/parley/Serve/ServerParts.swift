@@ -35,6 +35,10 @@ struct ServerParts {
             recognizer: Self.recognizer(settings, logger),
             synthesizer: try Self.synthesizer(settings),
             toolServers: try Self.toolServers(settings))
+        agents.page = Self.page(settings.language)
+        if agents.page.kind == .guide, let others = agents.toolServers {
+            agents.toolServers = GuideToolServers(beside: others)
+        }
         if let signer {
             agents.publicKeys = { signer.publicKeys() }
             if let path = settings.language.signingKeyFile {

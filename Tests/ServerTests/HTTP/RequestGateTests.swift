@@ -86,10 +86,10 @@ import Testing
         #expect(
             open.map(\.path) == [
                 "/healthz", "/readyz", "/.well-known/jwks.json", "/", "/style.css", "/app.js",
-                "/page/hops.js", "/page/log.js", "/page/settings.js", "/page/tools.js",
-                "/page/wave.js", "/parley.js", "/parley.d.ts", "/parley/connection.js",
-                "/parley/conversation.js", "/parley/errors.js", "/parley/microphone.js",
-                "/parley/sound.js", "/parley/worklet.js",
+                "/page/hops.js", "/page/log.js", "/page/settings.js", "/page/setup.js",
+                "/page/tools.js", "/page/wave.js", "/parley.js", "/parley.d.ts",
+                "/parley/connection.js", "/parley/conversation.js", "/parley/errors.js",
+                "/parley/microphone.js", "/parley/sound.js", "/parley/worklet.js",
             ])
         for route in open {
             guard case .anyPage(let reason) = route.pages else { continue }

@@ -54,6 +54,35 @@ test("a reply can be cut twice, and only the end is lost", () => {
   assert.deepEqual([transcript.find("r").text, transcript.find("r").cut], ["One,", " two, three"]);
 });
 
+test("a call that the server makes is an entry with its result", () => {
+  const transcript = new Transcript();
+  const call = { id: "m", type: "mcp_call", server_label: "parley", name: "count_sessions", arguments: "" };
+  tell(transcript, ["response.output_item.added", { item: call }]);
+  assert.deepEqual(transcript.find("m"), {
+    id: "m", kind: "call", role: "assistant", name: "count_sessions", arguments: "", text: "", cut: "",
+    state: "streaming",
+  });
+  tell(transcript, ["response.mcp_call_arguments.done", { item_id: "m", arguments: "{}" }]);
+  const done = { ...call, arguments: "{}", output: '{"sessions_open":1}', error: null };
+  const [entry] = tell(transcript, ["conversation.item.done", { item: done }]);
+  tell(transcript, ["response.output_item.done", { item: done }]);
+  assert.deepEqual([entry.arguments, entry.output, entry.state], ["{}", '{"sessions_open":1}', "done"]);
+  assert.equal(transcript.toText(), '[count_sessions({}) = {"sessions_open":1}]\n');
+});
+
+test("a call that fails shows why", () => {
+  const transcript = new Transcript();
+  const item = {
+    id: "m", type: "mcp_call", name: "a", arguments: "{}", output: null,
+    error: { type: "tool_execution_error", message: "There is no such tool." },
+  };
+  const [entry] = tell(transcript, ["conversation.item.done", { item }]);
+  assert.deepEqual([entry.output, entry.state], ["There is no such tool.", "done"]);
+  // A call that is told before its item is no entry.
+  assert.deepEqual(
+    tell(transcript, ["response.mcp_call_arguments.done", { item_id: "n", arguments: "{}" }]), []);
+});
+
 test("a deleted item is gone", () => {
   const transcript = new Transcript();
   transcript.addTyped("u", "hello");

@@ -266,3 +266,14 @@ test("a refused request leaves the reply that is there, and newer requests", asy
   socket.tell({ type: "response.done", response: { id: "r1", status: "cancelled", output: [] } });
   assert.equal(session.activity, "idle");
 });
+
+test("tool servers are offered beside functions, and can be changed", async () => {
+  const server = { type: "mcp", server_label: "parley", require_approval: "never" };
+  const tools = { get_time: { description: "The time.", run: () => "noon" } };
+  const { session, socket } = await open({ tools, toolServers: [server] });
+  const offered = () => socket.sent.findLast(({ type }) => type === "session.update").session.tools;
+  assert.deepEqual(offered().map(({ type }) => type), ["function", "mcp"]);
+  assert.deepEqual(offered()[1], server);
+  session.toolServers = [];
+  assert.deepEqual(offered().map(({ type }) => type), ["function"]);
+});

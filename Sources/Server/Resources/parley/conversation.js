@@ -36,16 +36,19 @@ export class Transcript {
       return this.#settle(item_id, "user", "", "failed");
     },
     "conversation.item.added"({ item }) {
+      if (item.type === "mcp_call") return this.#serverCall(item);
       if (!this.#isRetold || item.type !== "message" || item.role === "system") return undefined;
       const state = item.status === "in_progress" ? "streaming" : "done";
       return this.#settle(item.id, item.role, words(item), state);
     },
     "conversation.item.done"({ item }) {
+      if (item.type === "mcp_call") return this.#serverCall(item);
       if (!this.#isRetold || item.type !== "message" || item.role === "system") return undefined;
       return this.#settle(item.id, item.role, words(item));
     },
     "response.output_item.added"({ item }) {
       if (item.type === "message") return this.#message(item.id, "assistant");
+      if (item.type === "mcp_call") return this.#serverCall(item);
       return item.type === "function_call" ? this.#call(item) : undefined;
     },
     "response.output_text.delta"({ item_id, delta }) {
@@ -76,7 +79,12 @@ export class Transcript {
     "response.function_call_arguments.done"({ call_id, name, arguments: text }) {
       return Object.assign(this.#call({ call_id, name }), { arguments: text, state: "streaming" });
     },
+    "response.mcp_call_arguments.done"({ item_id, arguments: text }) {
+      const entry = this.find(item_id);
+      return entry && Object.assign(entry, { arguments: text });
+    },
     "response.output_item.done"({ item }) {
+      if (item.type === "mcp_call") return this.#serverCall(item);
       const entry = this.find(item.id);
       if (entry?.state === "streaming" || entry?.state === "pending") {
         return Object.assign(entry, { state: "done" });
@@ -171,6 +179,15 @@ export class Transcript {
 
   #settle(id, role, text, state = "done") {
     return Object.assign(this.#message(id, role), { text, state });
+  }
+
+  /** A call that the server makes for the agent, as its item says. */
+  #serverCall({ id, name, arguments: text, output, error }) {
+    const entry = this.#call({ call_id: id, name });
+    const result = output ?? error?.message;
+    entry.arguments = text || entry.arguments;
+    return Object.assign(
+      entry, result === undefined ? { state: "streaming" } : { output: result, state: "done" });
   }
 
   #call({ call_id: id, name = "" }) {

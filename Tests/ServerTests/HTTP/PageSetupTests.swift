@@ -1,0 +1,147 @@
+// What the conversation page is told before a session, and how a model of this machine is found
+// without waiting for it.
+
+import Codec
+import Session
+import Simulation
+import Synchronization
+import Testing
+
+@testable import Server
+
+@Suite struct PageSetupTests {
+    /// Answers every request with the same list of models.
+    private final class ModelList: UpstreamClient {
+        private final class Answer: UpstreamResponse {
+            let status = 200
+            private let chunks: Mutex<[[UInt8]]>
+
+            init(_ body: String) { chunks = Mutex([Array(body.utf8)]) }
+
+            func nextChunk() async throws -> [UInt8]? {
+                chunks.withLock { $0.isEmpty ? nil : $0.removeFirst() }
+            }
+        }
+
+        private let body: String
+        private let asked = Mutex<[String]>([])
+
+        init(_ body: String) { self.body = body }
+
+        /// The URLs that were asked.
+        var urls: [String] { asked.withLock { $0 } }
+
+        func send(
+            _ request: UpstreamRequest, for owner: EventToken?
+        ) async throws -> any UpstreamResponse {
+            asked.withLock { $0.append(request.url) }
+            return Answer(body)
+        }
+
+        func heldBytes(of owner: EventToken) -> Int { 0 }
+        func handleReady(fd: Int32, readable: Bool, writable: Bool, failed: Bool) {}
+        func handleTimer() {}
+        func shutdown() {}
+    }
+
+    private func agents(
+        _ page: PageAgents = PageAgents(kind: .guide, toolServers: ["parley"])
+    ) -> AgentSet {
+        var agents = AgentSet(model: SilentModel())
+        agents.page = page
+        return agents
+    }
+
+    private func get(
+        from server: SimulatedServer, fields: String = "", address: String = "127.0.0.1"
+    ) throws -> HTTPResponse {
+        let peer = server.connect(from: address)
+        peer.send("GET /page/setup.json HTTP/1.1\r\nHost: localhost\r\n\(fields)\r\n")
+        server.run()
+        let (responses, _) = try parseResponses(peer.receive(), answering: [.get])
+        return try #require(responses.first, "no answer")
+    }
+
+    private func text(_ response: HTTPResponse) -> String {
+        String(decoding: response.body, as: UTF8.self)
+    }
+
+    @Test func thePageIsToldWhatAnswers() throws {
+        let response = try get(from: SimulatedServer(agents: agents()))
+        #expect(response.status == 200 && response.fields["Cache-Control"] == "no-store")
+        #expect(text(response) == #"{"agent":"guide","tool_servers":["parley"]}"#)
+        let echo = try get(from: SimulatedServer(agents: agents(PageAgents())))
+        #expect(text(echo) == #"{"agent":"echo","tool_servers":[]}"#)
+    }
+
+    @Test func aModelOfThisMachineIsFoundByTheNextLook() throws {
+        let list = ModelList(#"{"data":[{"id":"smollm2"},{"id":"other"}]}"#)
+        let page = PageAgents(kind: .model, localModelURL: "http://127.0.0.1:8000/v1")
+        let server = try SimulatedServer(agents: agents(page)) {
+            $0.makeUpstream = { _, _ in list }
+        }
+        let begin =
+            #"{"agent":"model","tool_servers":[],"#
+            + #""local_model":{"url":"http://127.0.0.1:8000/v1","#
+        let first = try text(get(from: server))
+        #expect(first == begin + #""state":"unknown","is_used":false}}"#)
+        let found = begin + #""state":"running","model":"smollm2","is_used":false}}"#
+        let second = try text(get(from: server))
+        let third = try text(get(from: server))
+        #expect(second == found && third == found)
+        #expect(list.urls == ["http://127.0.0.1:8000/v1/models"], "it is asked once in a while")
+        server.run(for: LocalModelWatch.freshness)
+        _ = try get(from: server)
+        #expect(list.urls.count == 2)
+    }
+
+    @Test func aModelThatIsUsedIsNamed() throws {
+        let page = PageAgents(
+            kind: .model, localModelURL: "http://127.0.0.1:8000/v1", usesLocalModel: true)
+        // A simulated shard has no HTTP client: the model does not answer.
+        let server = try SimulatedServer(agents: agents(page))
+        _ = try get(from: server)
+        let second = try text(get(from: server))
+        #expect(second.hasSuffix(#""state":"absent","is_used":true}}"#))
+    }
+
+    @Test(arguments: [("", "10.0.0.7"), ("Forwarded: for=10.0.0.7\r\n", "127.0.0.1")])
+    func aClientElsewhereIsToldNothingOfThisMachine(fields: String, address: String) throws {
+        let page = PageAgents(localModelURL: "http://127.0.0.1:8000/v1")
+        let server = try SimulatedServer(agents: agents(page))
+        let response = try get(from: server, fields: fields, address: address)
+        #expect(text(response) == #"{"agent":"echo","tool_servers":[]}"#)
+    }
+
+    @Test(arguments: [
+        (#"{"data":[{"id":"smollm2"}]}"#, LocalModelWatch.Finding.running(model: "smollm2")),
+        (#"{"data":[]}"#, .absent), (#"{"data":[{"id":""}]}"#, .absent), ("<html>", .absent),
+        (#"{"data":[{"id":7}]}"#, .absent), ("", .absent), ("[]", .absent),
+    ])
+    func onlyAListOfModelsIsAModel(body: String, expected: LocalModelWatch.Finding) {
+        #expect(LocalModelWatch.finding(in: Array(body.utf8)) == expected)
+    }
+
+    @Test func aLongNameIsNoName() {
+        let name = String(repeating: "m", count: LocalModelWatch.maxNameBytes + 1)
+        let body = Array(#"{"data":[{"id":"\#(name)"}]}"#.utf8)
+        #expect(LocalModelWatch.finding(in: body) == .absent)
+    }
+
+    @Test func oneLookAsksAtATime() {
+        let watch = LocalModelWatch()
+        func look(_ milliseconds: Int) -> (LocalModelWatch.Finding, asks: Bool) {
+            let found = watch.look(at: .milliseconds(milliseconds))
+            return (found.finding, found.asks)
+        }
+        let first = look(0)
+        let second = look(9_000)
+        #expect(first.0 == .unknown && first.asks)
+        #expect(second.0 == .unknown && !second.asks)
+        watch.note(.absent, at: .milliseconds(9_000))
+        let fresh = look(10_999)
+        let old = look(11_000)
+        #expect(fresh.0 == .absent && !fresh.asks)
+        #expect(old.0 == .unknown && old.asks)
+    }
+}
