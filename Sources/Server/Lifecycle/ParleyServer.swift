@@ -93,6 +93,7 @@ public final class ParleyServer: Sendable {
     private let replies: ReplyDirectory
     private let directory = ShardDirectory()
     private let sessionRecords: MemorySessionRecords
+    private let history = ServerHistory()
     /// The name of this server among those that share a store. A new one at each start, so that
     /// nothing that an earlier process owned counts as owned.
     private let nodes = NodeDirectory(
@@ -442,6 +443,11 @@ public final class ParleyServer: Sendable {
         services.directory = directory
         services.sessionRecords = sessionRecords
         services.nodes = nodes
+        services.history = history
+        services.drainServer = { [weak self] in
+            SupervisorNotice.stopping.send()
+            self?.drain()
+        }
         services.records = records
         let url = configuration.reachableURL(atPort: sockets.first?.port)
         services.describeNode = { [metrics, nodes, started = WallClock.seconds] in

@@ -4,12 +4,18 @@
 export class Log {
   #element;
   #welcome;
+  #userName;
   #shown = new Map();
 
-  /** @param {HTMLElement} element @param {HTMLElement} welcome what it shows while it is empty */
-  constructor(element, welcome) {
+  /**
+   * @param {HTMLElement} element
+   * @param {HTMLElement} welcome what it shows while it is empty
+   * @param {string} userName what a screen reader calls the user
+   */
+  constructor(element, welcome, userName = "You") {
     this.#element = element;
     this.#welcome = welcome;
+    this.#userName = userName;
   }
 
   /** Removes every entry. */
@@ -29,7 +35,7 @@ export class Log {
     const isAtEnd = this.#isAtEnd;
     const element = this.#shown.get(entry.id) ?? this.#add(entry);
     if (entry.kind === "call") showCall(element, entry);
-    else showMessage(element, entry);
+    else showMessage(element, entry, this.#userName);
     if (isAtEnd) this.#scrollToEnd();
   }
 
@@ -66,13 +72,13 @@ export class Log {
   }
 }
 
-function showMessage(element, { role, text, cut, state }) {
+function showMessage(element, { role, text, cut, state }, userName) {
   element.dataset.state = state;
   const missing = role === "user" ? "(no words were heard)" : "(no reply)";
   const waiting = role === "user" ? "Listening…" : "…";
   const shown = text || (cut || state === "streaming" ? "" : state === "pending" ? waiting : missing);
   const parts = [
-    make("span", "unseen", role === "user" ? "You: " : "Agent: "), make("span", "text", shown),
+    make("span", "unseen", role === "user" ? `${userName}: ` : "Agent: "), make("span", "text", shown),
   ];
   if (cut) {
     parts.push(make("span", "unseen", " Not heard: "), make("del", "cut", cut));
