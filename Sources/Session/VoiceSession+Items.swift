@@ -3,6 +3,9 @@
 import Codec
 
 extension VoiceSession {
+    /// The conversation's items, oldest first, without the audio that is kept beside them.
+    public var items: [ConversationItem] { conversation.items }
+
     /// `conversation.item.create`
     func create(
         _ item: ConversationItem, after previousItemID: String?, at now: Instant

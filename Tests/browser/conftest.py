@@ -20,6 +20,9 @@ from recordings import DATA, convert
 # Waits for the page have no shorter time limit.
 expect.set_options(timeout=1000 * HANG_GUARD)
 
+APP_KEY = "sk-app-0123456789abcdef0123"
+OPERATOR_KEY = "sk-operator-0123456789abcdef0123"
+
 # The microphone says "go forward ten meters" in 2.8 s, is silent for 4 s, and begins again.
 MICROPHONE_MS = 6_800
 
@@ -55,6 +58,15 @@ def write_microphone(folder):
 @pytest.fixture(scope="session")
 def parley():
     with ParleyServer(PARLEY_WARM_MODELS="true") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory):
+    """A server that asks for a key, of an application or an operator (APP_KEY, OPERATOR_KEY)."""
+    keys = tmp_path_factory.mktemp("keys") / "keys"
+    keys.write_text(f"{APP_KEY} name=app\n{OPERATOR_KEY} name=ops operator\n", encoding="utf-8")
+    with ParleyServer(PARLEY_WARM_MODELS="true", PARLEY_API_KEYS_FILE=str(keys)) as server:
         yield server
 
 

@@ -1,8 +1,9 @@
-"""The parts of parley.js on Node, and its package."""
+"""The parts of parley.js and of the operator's page on Node, and the package of parley.js."""
 
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -11,6 +12,7 @@ from parley_server import HANG_GUARD, ROOT
 PARTS = pathlib.Path(__file__).with_name("parts")
 SOURCES = ROOT / "Sources/Server/Resources"
 PACKAGE = ROOT / ".build/js/package"
+PAGE = ROOT / ".build/js/page"
 
 
 def run(*command):
@@ -23,6 +25,9 @@ def archive():
     """The packed client."""
     done = run("scripts/js.sh")
     assert done.returncode == 0, done.stderr
+    # Beside it the pages' modules, which Node takes for modules only with such a description.
+    shutil.copytree(SOURCES, PAGE)
+    (PAGE / "package.json").write_text('{"type": "module"}', encoding="utf-8")
     return ROOT / done.stdout.split()[-1]
 
 

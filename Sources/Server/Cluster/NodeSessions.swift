@@ -72,10 +72,18 @@ struct NodeSessions {
                 switch order {
                 case .bytes: Self.count(row["bytes"])
                 case .age: Self.count(row["age_ms"])
+                case .idle: Self.count(row["idle_ms"])
+                case .turns: Self.count(row["turns"])
+                case .latency: Self.latency(row["last_turn"])
                 case .id: 0
                 }
             rows.append(Row(rank: SessionRank(value: value, id: id), json: row.raw))
         }
+    }
+
+    private static func latency(_ turn: JSONValue?) -> Int {
+        let audio = turn?["first_audio_ms"]
+        return count(audio?.int == nil ? turn?["first_token_ms"] : audio)
     }
 
     private static func count(_ value: JSONValue?) -> Int {
@@ -89,6 +97,9 @@ extension SessionRow {
         switch order {
         case .bytes: SessionRank(value: bytes, id: id)
         case .age: SessionRank(value: max(0, age.wholeMilliseconds), id: id)
+        case .idle: SessionRank(value: max(0, idle.wholeMilliseconds), id: id)
+        case .turns: SessionRank(value: turns, id: id)
+        case .latency: SessionRank(value: lastTurn?.milliseconds ?? 0, id: id)
         case .id: SessionRank(value: 0, id: id)
         }
     }

@@ -145,6 +145,8 @@ final class Connection {
     var deflateWindowBits: UInt8 = 0
     /// Whether it shows a session that has another client. In the padding behind the bits.
     var isSideband = false
+    /// Whether an operator watches the server on it (OperatorTable). In the same padding.
+    var isOperator = false
     /// Whether sidebands see the events of its session (SessionObservation). In the same padding.
     @exclusivity(unchecked) var isObserved = false
     /// Whether it is a telephone line (TelephoneLine). In the same padding.
@@ -171,7 +173,9 @@ final class Connection {
     static var noMessageDue: Instant { Instant(nanoseconds: .max) }
 
     /// Whether it is a WebSocket without a session, which sends back what it gets.
-    var isEcho: Bool { state == .webSocket && live == nil && !isSideband && !isTelephone }
+    var isEcho: Bool {
+        state == .webSocket && live == nil && !isSideband && !isTelephone && !isOperator
+    }
 
     /// Whether it is a line whose call has not begun.
     private var awaitsCall: Bool { isTelephone && live == nil }

@@ -100,6 +100,8 @@ enum WebSocketService: Sendable {
     case session
     /// A telephone call, in the protocol of its carrier.
     case call(TelephoneCarrier)
+    /// The server as an operator watches it.
+    case administration
     /// Each message is sent back unchanged, for conformance tests and measurements.
     case echo
 }

@@ -36,6 +36,7 @@ extension Shard {
             if let upgrade = validUpgrade(of: request, on: connection) {
                 accept(upgrade, on: connection)
             }
+        case .administration: beginWatching(request, by: caller, on: connection)
         case .call(let carrier):
             answerCall(request, from: carrier, by: caller, on: connection)
         case .session:

@@ -12,11 +12,12 @@ struct StaticFile: Sendable {
     let isShared: Bool
 
     /// The files. Add a line for every file in Resources.
-    static let all = page + client
+    static let all = page + operatorPage + client
 
     /// The conversation page.
     private static let page = [
         StaticFile("/", html, PackageResources.index_html, "A page to talk to the server."),
+        StaticFile("/base.css", css, PackageResources.base_css, "The style of all pages."),
         StaticFile("/style.css", css, PackageResources.style_css, "The page's style."),
         StaticFile("/app.js", script, PackageResources.app_js, "The page's program."),
         StaticFile("/page/hops.js", script, PackageResources.hops_js, "The page's chart."),
@@ -27,6 +28,19 @@ struct StaticFile: Sendable {
             "/page/setup.js", script, PackageResources.setup_js, "The page's agent and model."),
         StaticFile("/page/tools.js", script, PackageResources.tools_js, "The page's functions."),
         StaticFile("/page/wave.js", script, PackageResources.wave_js, "The page's level meter."),
+    ]
+
+    /// The operator's page. It has no secret: its program asks for a key.
+    private static let operatorPage = [
+        StaticFile("/admin", html, PackageResources.admin_html, "The operator's page."),
+        StaticFile("/admin.css", css, PackageResources.admin_css, "Its style."),
+        StaticFile("/admin.js", script, PackageResources.admin_js, "Its program."),
+        StaticFile("/admin/card.js", script, PackageResources.card_js, "A session's card."),
+        StaticFile("/admin/charts.js", script, PackageResources.charts_js, "Its charts."),
+        StaticFile("/admin/format.js", script, PackageResources.format_js, "Its numbers."),
+        StaticFile("/admin/live.js", script, PackageResources.live_js, "Its connection."),
+        StaticFile("/admin/server.js", script, PackageResources.server_js, "Its server view."),
+        StaticFile("/admin/table.js", script, PackageResources.table_js, "Its session table."),
     ]
 
     /// parley.js, the client of web pages. Pages of any site may load it.

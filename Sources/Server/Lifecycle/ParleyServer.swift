@@ -94,6 +94,7 @@ public final class ParleyServer: Sendable {
     private let directory = ShardDirectory()
     private let localModel = LocalModelWatch()
     private let sessionRecords: MemorySessionRecords
+    private let history = ServerHistory()
     /// The name of this server among those that share a store. A new one at each start, so that
     /// nothing that an earlier process owned counts as owned.
     private let nodes = NodeDirectory(
@@ -444,6 +445,11 @@ public final class ParleyServer: Sendable {
         services.localModel = localModel
         services.sessionRecords = sessionRecords
         services.nodes = nodes
+        services.history = history
+        services.drainServer = { [weak self] in
+            SupervisorNotice.stopping.send()
+            self?.drain()
+        }
         services.records = records
         let url = configuration.reachableURL(atPort: sockets.first?.port)
         services.describeNode = { [metrics, nodes, started = WallClock.seconds] in

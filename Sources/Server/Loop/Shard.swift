@@ -20,6 +20,7 @@
 //   MemoryReturn    when freed memory goes back to the system               Memory/
 //   SurveyTable     questions of operators                                  Observation/
 //   SidebandTable   calls, and connections that have joined a session       Sideband/
+//   OperatorTable   connections that watch the server                       Administration/
 //   LineTable       telephone lines                                         Telephony/
 //   NodeRelays      requests that other nodes answer                        Cluster/
 //   SecretLookups   requests whose client secret another node may have made Credentials/
@@ -52,6 +53,10 @@ enum DeadlineOwner {
     case survey(SurveyID)
     /// A question for one session ends with the answers that have come.
     case call(CallID)
+    /// An operator's view of the server is a second old.
+    case operatorView(EventToken)
+    /// The server's history is to be continued.
+    case history
     /// Other servers must hear that this one is alive.
     case heartbeat
     /// What servers with a common store share is to be reported.
@@ -109,6 +114,8 @@ package final class Shard<Backend: IO> {
     @exclusivity(unchecked) var surveys = SurveyTable()
     /// Calls, and connections that have joined a session.
     @exclusivity(unchecked) var sidebands = SidebandTable()
+    /// Operators that watch the server.
+    var operators = OperatorTable()
     /// Telephone lines.
     var telephony = LineTable()
     let telephoneAccess: TelephoneAccess
@@ -417,6 +424,8 @@ package final class Shard<Backend: IO> {
             case .textRequest(let token): handleTextDeadline(token)
             case .survey(let id): endSurvey(id)
             case .call(let id): endCall(id)
+            case .operatorView(let token): renewView(at: token)
+            case .history: continueHistory()
             case .heartbeat: beatHeart()
             case .report: sendReport()
             }

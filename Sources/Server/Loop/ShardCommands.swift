@@ -27,6 +27,8 @@ enum ShardCommand: Sendable {
     case noteReport(SurveyReport, for: SurveyID)
     /// Other nodes have answered a survey of this one.
     case noteNodes([NodeAnswer], for: SurveyID)
+    /// Something has come that an operator's connection of this shard waits for.
+    case showOperator(OperatorNews, on: EventToken)
     /// The process takes too much memory, and this shard may have the largest ledger.
     case judgeMemory
     /// Another shard has something to say about a call or a sideband.
@@ -113,6 +115,7 @@ extension Shard {
         let mailbox = inbox.mailbox
         services.directory.join(services.index) { mailbox.post($0) }
         services.memory.register(shard: services.index) { mailbox.post(.judgeMemory) }
+        if services.index == 0, services.history != nil { continueHistory() }
     }
 
     /// Runs what other threads have asked for since the last tick.
@@ -133,6 +136,7 @@ extension Shard {
         case .answerSurvey(let question): surveys.begin(question)
         case .noteReport(let report, let survey): handle(report, for: survey)
         case .noteNodes(let answers, let survey): handle(answers, for: survey)
+        case .showOperator(let news, let token): handle(news, at: token)
         case .judgeMemory: judgeMemory()
         case .sideband(let message): handle(message)
         case .welcome(let client): welcome(client)

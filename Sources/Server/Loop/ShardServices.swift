@@ -50,6 +50,10 @@ package struct ShardServices {
     package var describeNode: () -> [UInt8] = { Array("{}".utf8) }
     /// The memory limit of the process, over all shards. One of its own unless it is set.
     package var memory: MemoryBudget
+    /// What the server was like in the last hour, over all shards; nil: nothing is kept of it.
+    package var history: ServerHistory?
+    /// Begins to drain the server, as an operator asks; nil: operators cannot. Any thread.
+    package var drainServer: (@Sendable () -> Void)?
     /// Takes log lines.
     package var logger: Logger
     /// The context of new TLS connections; nil: plain TCP.

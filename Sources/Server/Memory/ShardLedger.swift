@@ -22,8 +22,8 @@ extension Connection {
 
     /// Whether it has nothing beyond that.
     fileprivate var isResting: Bool {
-        state == .webSocket && live == nil && !isSideband && !isTelephone && tls == nil
-            && output.isEmpty && pending.isEmpty && backlog == nil && contexts == nil
+        state == .webSocket && live == nil && !isSideband && !isTelephone && !isOperator
+            && tls == nil && output.isEmpty && pending.isEmpty && backlog == nil && contexts == nil
             && messageDue == Connection.noMessageDue
     }
 
@@ -91,7 +91,12 @@ extension Shard {
         if connection.isTelephone {
             ledger.session += telephony[connection.token]?.heldBytes ?? 0
         }
-        if connection.isSideband { addSideband(at: connection.token, to: &ledger) }
+        if connection.isSideband || connection.isOperator {
+            addSideband(at: connection.token, to: &ledger)
+        }
+        if connection.isOperator {
+            ledger.session += operators[connection.token]?.heldBytes ?? 0
+        }
         return ledger
     }
 
@@ -166,6 +171,7 @@ extension Shard {
             let isDue =
                 connection.isTouched || connection.state == .closed
                 || connection.live?.work.isBusy == true || connection.isSideband
+                || connection.isOperator
             isTrue = isTrue && (isDue || ledger(of: connection).total == Int(connection.charged))
         }
         for request in textRequests.all {

@@ -107,6 +107,33 @@ package struct MetricDistribution: Sendable {
     package var counts: [Int]
     package var sum: Int
 
+    /// The upper bound of the bucket with a quantile, from 0 to 1; nil without a value. Of values
+    /// beyond all bounds the last bound.
+    func quantile(_ share: Double) -> Int? {
+        let total = counts.reduce(0, +)
+        guard total > 0 else { return nil }
+        let wanted = max(1, Int((Double(total) * share).rounded(.up)))
+        var seen = 0
+        let index = counts.firstIndex {
+            seen += $0
+            return seen >= wanted
+        }
+        return buckets.bound(of: index ?? counts.count - 1)
+            ?? buckets.bound(of: buckets.boundCount - 1)
+    }
+
+    /// The values that came since an earlier reading of the same cells.
+    func since(_ earlier: MetricDistribution?) -> MetricDistribution {
+        guard let earlier else { return self }
+        var new = self
+        // Cells are read one after the other while they are written.
+        for index in counts.indices {
+            new.counts[index] = max(0, counts[index] - earlier.counts[index])
+        }
+        new.sum -= earlier.sum
+        return new
+    }
+
     /// Adds values that are counted in the same buckets.
     mutating func add(_ other: MetricDistribution) {
         for index in counts.indices { counts[index] += other.counts[index] }
@@ -309,6 +336,17 @@ package final class ServerMetrics: Sendable {
         if count.add(1, ordering: .relaxed).newValue <= limit { return true }
         count.subtract(1, ordering: .relaxed)
         return false
+    }
+
+    /// The outcomes of the providers of models.
+    var providerCounts: [ModelProviderCounts] { providers() }
+
+    /// The work of the worker pool.
+    var workerCounts: WorkerCounts { workers() }
+
+    /// Connections and text requests of all shards in a state.
+    func count(of state: SessionState) -> Int {
+        shards.reduce(0) { $0 + $1.ledgers(of: state).counts.reduce(0, +) }
     }
 
     /// The sum over all shards.

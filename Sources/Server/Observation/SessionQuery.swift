@@ -1,5 +1,6 @@
 // An operator's question about the sessions: the parameters of `GET /admin/sessions` and the id of
-// `GET /admin/sessions/{id}`, as values. SessionScan answers it.
+// `GET /admin/sessions/{id}`, as values, and what the operator's page asks beside them: a page of
+// the list, its direction and a text to search for. SessionScan answers it.
 //
 // Invariant: a query is within its limits; one that is not is refused where it is read.
 
@@ -14,6 +15,12 @@ struct SessionQuery: Equatable, Sendable {
         case bytes
         /// The oldest first.
         case age
+        /// The longest without a message first.
+        case idle
+        /// The most responses first.
+        case turns
+        /// The slowest last turn first.
+        case latency
         /// By the alphabet.
         case id
     }
@@ -26,6 +33,20 @@ struct SessionQuery: Equatable, Sendable {
         case node
     }
 
+    /// Where a page of the list begins. A rank instead of a number of rows: a page then costs the
+    /// same wherever it is, and stays at its place while sessions before it come and go.
+    enum Start: Equatable, Sendable {
+        case first
+        /// With the first session behind this rank.
+        case after(SessionRank)
+        /// So that the session before this rank is the last one.
+        case before(SessionRank)
+        /// So that the last session of all is the last one.
+        case last
+    }
+
+    /// Bytes of a text to search for. 64: more than any id.
+    static let maxSearchBytes = 64
     /// Sessions in one answer. 1,000: a quarter of a megabyte of JSON, made in a millisecond.
     static let limits = 1...1_000
 
@@ -33,6 +54,11 @@ struct SessionQuery: Equatable, Sendable {
     var order = Order.bytes
     /// All nodes. A server alone is the only one.
     var scope = Scope.cluster
+    /// Whether what would come last comes first.
+    var isReversed = false
+    var start = Start.first
+    /// Only sessions with this in their id or model; empty: all. UTF-8.
+    var search: [UInt8] = []
     /// Nil: sessions in any state, and no connection without one.
     var state: SessionState?
     /// 1…1,000. 100.
@@ -74,6 +100,14 @@ struct SessionQuery: Equatable, Sendable {
                 code: "invalid_value", message: "'\(name)' is one of \(names).", param: "\(name)")
         }
         return choice
+    }
+
+    /// Whether the page is the end of what it may contain, rather than the beginning.
+    var keepsLast: Bool {
+        switch start {
+        case .first, .after: false
+        case .before, .last: true
+        }
     }
 
     /// Whether a connection in this state is asked for.

@@ -13,9 +13,12 @@ struct SessionRank: Comparable, Sendable {
     let value: Int
     /// Among equals the alphabet decides, so that two answers agree.
     let id: String
+    /// Whether the order is the exact opposite. The same for all ranks of an answer.
+    var isReversed = false
 
     static func < (one: SessionRank, other: SessionRank) -> Bool {
-        one.value == other.value ? one.id < other.id : one.value > other.value
+        let isFirst = one.value == other.value ? one.id < other.id : one.value > other.value
+        return one.isReversed ? !isFirst && one != other : isFirst
     }
 }
 
@@ -25,21 +28,38 @@ struct SessionCandidate {
     let token: EventToken
 }
 
-/// The first few of many candidates: a heap with the last of them on top.
+/// The first few of many candidates: a heap with the last of them on top. Or the last few, with the
+/// first of them on top.
 struct SessionRanking {
     let limit: Int
+    private let keepsLast: Bool
+    /// Whether of two values the lower one is kept.
+    private let prefersLow: Bool
     private var heap: [SessionCandidate] = []
     /// Candidates that were counted.
     private(set) var counted = 0
 
-    /// - Parameter limit: how many are kept, 1 or more.
-    init(limit: Int) { self.limit = limit }
+    /// - Parameters:
+    ///   - limit: how many are kept, 1 or more.
+    ///   - keepsLast: whether the last are kept instead of the first.
+    ///   - isReversed: whether the ranks are.
+    init(limit: Int, keepsLast: Bool = false, isReversed: Bool = false) {
+        self.limit = limit
+        self.keepsLast = keepsLast
+        prefersLow = keepsLast != isReversed
+    }
 
     /// Counts a candidate of which only the value is known yet.
     /// - Returns: whether it may be among those that are kept: only then it is to be offered.
     mutating func mayTake(_ value: Int) -> Bool {
         counted += 1
-        return heap.count < limit || value >= heap[0].rank.value
+        guard heap.count >= limit else { return true }
+        return prefersLow ? value <= heap[0].rank.value : value >= heap[0].rank.value
+    }
+
+    /// Whether one candidate is rather kept than another.
+    private func isPreferred(_ one: SessionRank, to other: SessionRank) -> Bool {
+        keepsLast ? other < one : one < other
     }
 
     /// Takes a candidate in, if it comes before the last of those that are kept.
@@ -47,7 +67,7 @@ struct SessionRanking {
         if heap.count < limit {
             heap.append(candidate)
             moveUp(from: heap.count - 1)
-        } else if candidate.rank < heap[0].rank {
+        } else if isPreferred(candidate.rank, to: heap[0].rank) {
             heap[0] = candidate
             moveDown()
         }
@@ -60,7 +80,7 @@ struct SessionRanking {
         var position = start
         while position > 0 {
             let parent = (position - 1) / 2
-            guard heap[parent].rank < heap[position].rank else { return }
+            guard isPreferred(heap[parent].rank, to: heap[position].rank) else { return }
             heap.swapAt(parent, position)
             position = parent
         }
@@ -73,8 +93,9 @@ struct SessionRanking {
             guard left < heap.count else { return }
             let right = left + 1
             let last =
-                right < heap.count && heap[left].rank < heap[right].rank ? right : left
-            guard heap[position].rank < heap[last].rank else { return }
+                right < heap.count && isPreferred(heap[left].rank, to: heap[right].rank)
+                ? right : left
+            guard isPreferred(heap[position].rank, to: heap[last].rank) else { return }
             heap.swapAt(position, last)
             position = last
         }
@@ -94,12 +115,17 @@ struct SessionScan {
     private(set) var isOver = false
     /// Connections in each state, in the order of `SessionState.allCases`.
     var states = [Int](repeating: 0, count: SessionState.allCases.count)
+    /// Those that fit the query and come before the page, with the page's own where it ends before
+    /// a rank.
+    private(set) var preceding = 0
     /// Time that it has taken of the shard.
     var nanoseconds = 0
 
     init(_ question: SurveyQuestion) {
         self.question = question
-        ranking = SessionRanking(limit: question.query.limit)
+        let query = question.query
+        ranking = SessionRanking(
+            limit: query.limit, keepsLast: query.keepsLast, isReversed: query.isReversed)
     }
 
     /// Looks at the next connections.
@@ -129,10 +155,22 @@ struct SessionScan {
         guard connection.state != .closed else { return }
         look(
             at: connection.token, in: connection.chargedState ?? .connection,
-            bytes: Int(connection.charged),
-            started: clock.time(ofPeerTime: connection.activityStart),
-            id: connection.live?.session.id ?? Self.id(of: connection, shard: shard))
+            id: connection.live?.session.id ?? Self.id(of: connection, shard: shard),
+            model: connection.live?.session.parameters.model
+        ) { order in
+            switch order {
+            case .bytes: Int(connection.charged)
+            case .age: Self.value(of: clock.time(ofPeerTime: connection.activityStart))
+            case .idle: Self.value(of: clock.time(ofPeerTime: connection.lastActive))
+            case .turns: Int(connection.live?.turns ?? 0)
+            case .latency: connection.live?.lastTurn.milliseconds ?? 0
+            case .id: 0
+            }
+        }
     }
+
+    /// A time as the value of a rank: the earlier, the higher.
+    private static func value(of time: Instant) -> Int { Int(-time.nanoseconds) }
 
     /// A name for a connection that has no session.
     private static func id(of connection: Connection, shard: Int) -> String {
@@ -141,17 +179,28 @@ struct SessionScan {
 
     /// Looks at all text requests.
     mutating func look(through requests: TextRequests, clock: ShardClock) {
-        requests.forEach {
+        requests.forEach { request in
             look(
-                at: $0.token, in: $0.live.session.state, bytes: Int($0.charged),
-                started: clock.time(ofPeerTime: $0.started), id: $0.live.session.id)
+                at: request.token, in: request.live.session.state, id: request.live.session.id,
+                model: request.live.session.parameters.model
+            ) { order in
+                switch order {
+                case .bytes: Int(request.charged)
+                case .age: Self.value(of: clock.time(ofPeerTime: request.started))
+                case .idle: Self.value(of: clock.time(ofPeerTime: request.lastActive))
+                case .turns: Int(request.live.turns)
+                case .latency: request.live.lastTurn.milliseconds ?? 0
+                case .id: 0
+                }
+            }
         }
     }
 
     /// Counts a connection, and offers it where it fits the query.
+    /// - Parameter value: of its rank in an order.
     private mutating func look(
-        at token: EventToken, in state: SessionState, bytes: Int, started: Instant,
-        id: @autoclosure () -> String
+        at token: EventToken, in state: SessionState, id: @autoclosure () -> String,
+        model: @autoclosure () -> String?, value: (SessionQuery.Order) -> Int
     ) {
         states[state.index] += 1
         let query = question.query
@@ -162,16 +211,57 @@ struct SessionScan {
             return
         }
         guard query.includes(state) else { return }
-        let value =
-            switch query.order {
-            case .bytes: bytes
-            case .age: Int(-started.nanoseconds)
-            case .id: 0
-            }
+        if !query.search.isEmpty {
+            guard id().contains(query.search) || model()?.contains(query.search) == true
+            else { return }
+        }
+        let value = value(query.order)
         // The id is read only where the session may come into the answer: it lies in memory that
         // is likely not in the cache.
-        guard ranking.mayTake(value) else { return }
-        ranking.offer(SessionCandidate(rank: SessionRank(value: value, id: id()), token: token))
+        let mayBeShown = ranking.mayTake(value)
+        guard isOnPage(value, id), mayBeShown else { return }
+        let rank = SessionRank(value: value, id: id(), isReversed: query.isReversed)
+        ranking.offer(SessionCandidate(rank: rank, token: token))
+    }
+
+    /// Whether a session is on the side of the page's end where the page is, and counts it where it
+    /// comes before that end.
+    private mutating func isOnPage(_ value: Int, _ id: () -> String) -> Bool {
+        let query = question.query
+        let end: SessionRank
+        switch query.start {
+        case .first, .last: return true
+        case .after(let rank), .before(let rank): end = rank
+        }
+        let isBefore =
+            value == end.value
+            ? SessionRank(value: value, id: id(), isReversed: query.isReversed) < end
+            : (value > end.value) != query.isReversed
+        if query.keepsLast {
+            preceding += isBefore ? 1 : 0
+            return isBefore
+        }
+        let isBehind = !isBefore && (value != end.value || id() != end.id)
+        preceding += isBehind ? 0 : 1
+        return isBehind
+    }
+}
+
+extension Connection {
+    /// When a message last came or left; before the upgrade, any bytes.
+    var lastActive: Instant { state == .webSocket ? lastMessage : lastReceived }
+}
+
+extension String {
+    /// Whether bytes occur in its UTF-8. Without Foundation, and for texts of some dozen bytes.
+    fileprivate func contains(_ wanted: [UInt8]) -> Bool {
+        var text = self
+        return text.withUTF8 { bytes in
+            guard bytes.count >= wanted.count else { return false }
+            return (0...bytes.count - wanted.count).contains { start in
+                bytes[start..<start + wanted.count].elementsEqual(wanted)
+            }
+        }
     }
 }
 

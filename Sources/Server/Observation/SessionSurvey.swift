@@ -26,6 +26,8 @@ struct SurveyReport: Sendable {
     var rows: [SessionRow] = []
     /// Connections and text requests that fit the query.
     var matching = 0
+    /// Those of them that come before the page, with the page's own where it ends before a rank.
+    var preceding = 0
     /// In the order of `SessionState.allCases`.
     var states: [Int]
     /// Open connections.

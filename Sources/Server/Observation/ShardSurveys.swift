@@ -107,6 +107,7 @@ extension Shard {
     private func report(_ scan: SessionScan) -> SurveyReport {
         var report = SurveyReport(states: scan.states)
         report.matching = scan.ranking.counted
+        report.preceding = scan.preceding
         report.connections = connections.count
         report.ledgerBytes = ledgerBytes
         let hasParts = scan.question.query.id != nil
@@ -125,16 +126,15 @@ extension Shard {
         of connection: Connection, _ rank: SessionRank, hasParts: Bool
     ) -> SessionRow {
         let live = connection.live
-        let isWebSocket = connection.state == .webSocket
         let parts = hasParts ? ledger(of: connection) : nil
         return SessionRow(
             rank: rank,
-            sidebands: sidebands.observations[connection.token]?.observers.count ?? 0,
+            sidebands: sidebands.observations[connection.token]?.sidebandCount ?? 0,
             joined: sidebands.joined[connection.token]?.place.sessionID,
             shard: services.index, state: connection.chargedState ?? .connection,
             bytes: parts?.total ?? Int(connection.charged),
             age: peerClock - connection.activityStart,
-            idle: peerClock - (isWebSocket ? connection.lastMessage : connection.lastReceived),
+            idle: peerClock - connection.lastActive,
             client: client(of: connection), model: live?.session.parameters.model,
             turns: Int(live?.turns ?? 0), lastTurn: live?.shownTurn,
             call: telephony.call(at: connection.token), parts: parts)

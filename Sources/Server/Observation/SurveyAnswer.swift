@@ -49,7 +49,7 @@ struct SurveyAnswer {
             json.array("data") { json in
                 for row in shown {
                     switch row {
-                    case .own(let row): write(row, into: &json)
+                    case .own(let row): row.write(of: node, into: &json)
                     case .other(let row): json.raw(row.json)
                     }
                 }
@@ -79,7 +79,7 @@ struct SurveyAnswer {
     private var single: HTTPResponse {
         if let row = survey.reports.lazy.flatMap(\.rows).first {
             var json = JSONWriter(ByteWriter(capacity: 1_024))
-            write(row, into: &json)
+            row.write(of: node, into: &json)
             return Self.response(json.finish())
         }
         if let other = others.single { return Self.kept(.json(other)) }
@@ -99,23 +99,27 @@ struct SurveyAnswer {
         response.fields.append("Cache-Control", "no-store")
         return response
     }
+}
 
-    private func write(_ row: SessionRow, into json: inout JSONWriter) {
+extension SessionRow {
+    /// Writes it as an object.
+    /// - Parameter node: the name of this node.
+    func write(of node: String, into json: inout JSONWriter) {
         json.object { json in
-            json.member("id", row.id)
+            json.member("id", id)
             json.member("node", node)
-            json.member("shard", row.shard)
-            json.member("state", row.state.rawValue)
-            json.member("bytes", row.bytes)
-            json.member("age_ms", max(0, row.age.wholeMilliseconds))
-            json.member("idle_ms", max(0, row.idle.wholeMilliseconds))
-            json.member("client", row.client == .unspecified ? nil : "\(row.client)")
-            json.member("model", row.model)
-            json.member("turns", row.turns)
-            json.member("sidebands", row.sidebands)
-            json.member("joined", row.joined)
+            json.member("shard", shard)
+            json.member("state", state.rawValue)
+            json.member("bytes", bytes)
+            json.member("age_ms", max(0, age.wholeMilliseconds))
+            json.member("idle_ms", max(0, idle.wholeMilliseconds))
+            json.member("client", client == .unspecified ? nil : "\(client)")
+            json.member("model", model)
+            json.member("turns", turns)
+            json.member("sidebands", sidebands)
+            json.member("joined", joined)
             json.key("last_turn")
-            if let turn = row.lastTurn {
+            if let turn = lastTurn {
                 json.object { json in
                     json.member("transcript_ms", turn[.transcript])
                     json.member("first_token_ms", turn[.firstToken])
@@ -125,7 +129,7 @@ struct SurveyAnswer {
                 json.null()
             }
             json.key("call")
-            if let call = row.call {
+            if let call {
                 json.object { json in
                     json.member("carrier", call.carrier.rawValue)
                     json.member("call_id", call.callID)
@@ -135,7 +139,7 @@ struct SurveyAnswer {
             } else {
                 json.null()
             }
-            guard let parts = row.parts else { return }
+            guard let parts else { return }
             json.object("parts") { json in
                 for part in MemoryPart.allCases {
                     json.key(text: part.rawValue)
@@ -171,6 +175,10 @@ extension Route {
             path: "/admin/sessions/{id}", methods: [.get], access: .operator, pages: .sameOrigin,
             summary: "One session, with what it holds part by part.",
             service: .survey, content: { .sessionDetail }),
+        Route(
+            path: "/admin/live", methods: [.get], access: .operator, pages: .sameOrigin,
+            summary: "A WebSocket for the operator's page: the server, its sessions, one of them.",
+            service: .webSocket(.administration), content: { .operatorSocket }),
     ]
 }
 
@@ -271,7 +279,7 @@ extension RouteContent {
                     "Whose sessions: of all nodes (the default), or of the one that was asked."),
                 .optional(
                     "order", .choice(SessionQuery.Order.allCases.map(\.rawValue)),
-                    "What comes first: most bytes (the default), the oldest, the alphabet."),
+                    "First comes: most bytes (the default), age, idle time, turns, delay, id."),
                 .optional(
                     "state", state,
                     "Only those in this state; without it all but connections without a session."),

@@ -25,6 +25,9 @@ struct TurnLatencies: Equatable, Sendable {
         return value == Self.unknown ? nil : Int(value)
     }
 
+    /// Milliseconds until the reply began, as far as it came: its audio, or else its first token.
+    var milliseconds: Int? { self[.firstAudio] ?? self[.firstToken] }
+
     /// A hop was reached.
     mutating func note(_ hop: TurnHop, _ duration: Duration) {
         let value = UInt16(clamping: min(duration.wholeMilliseconds, Int(Self.unknown) - 1))

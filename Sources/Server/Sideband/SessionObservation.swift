@@ -49,6 +49,9 @@ final class SessionObservation {
     /// Whether nothing of it is needed any more.
     var isOver: Bool { observers.isEmpty && privateCalls.isEmpty && retrievals.isEmpty }
 
+    /// Applications' sidebands: without operators, who look on.
+    var sidebandCount: Int { observers.count { !$0.isOperator } }
+
     /// Whether a sideband serves a function.
     func isServed(_ function: String) -> Bool {
         observers.contains { $0.tools.contains(function) }
@@ -61,7 +64,10 @@ final class SessionObservation {
 
     /// Why a sideband cannot join, or nil.
     func objection(to link: SidebandLink, atMost limit: Int) -> Objection? {
-        if observers.count >= limit { return .tooMany }
+        // Operators do not take an application's places.
+        if observers.count(where: { $0.isOperator == link.isOperator }) >= limit {
+            return .tooMany
+        }
         let added = link.tools.count { !privateCalls.names.contains($0) }
         if privateCalls.names.count + added > PrivateCalls.maxNames { return .tooMany }
         return link.tools.contains(where: isServed) ? .toolsTaken : nil

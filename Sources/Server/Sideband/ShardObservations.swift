@@ -33,6 +33,7 @@ extension Shard {
         answer(.joined(place, link))
         send(.sessionCreated(id: session.id, session.parameters), to: link, of: live, observation)
         live.eventNumber += 1
+        if link.isOperator { showPast(of: live, to: link, observation) }
         perform(.settle, on: connection)
     }
 
@@ -93,6 +94,7 @@ extension Shard {
         _ event: ServerEvent, to link: SidebandLink, of live: LiveSession,
         _ observation: SessionObservation
     ) {
+        if link.isOperator, !event.isShownToOperators { return }
         guard let shown = observation.view(of: event, for: link) else { return }
         scratch.removeAll()
         live.writer.write(
@@ -104,6 +106,16 @@ extension Shard {
         metrics.add(.sidebandEventsOut)
         link.send(scratch.copiedBytes, isError: isError)
         scratch.removeAll()
+    }
+
+    /// Sends an operator what was said before it came: the newest items, oldest first.
+    private func showPast(
+        of live: LiveSession, to link: SidebandLink, _ observation: SessionObservation
+    ) {
+        for item in OperatorView.past(of: live.session.items) {
+            send(
+                .conversationItemAdded(item, previousItemID: nil), to: link, of: live, observation)
+        }
     }
 
     /// Cuts off the sidebands for which too much waits on the way to their shard.

@@ -46,6 +46,7 @@ extension Shard {
     func handleEnd(_ end: SidebandEnd, of link: SidebandLink) {
         guard let connection = connection(of: link) else { return }
         switch end {
+        case .sessionEnded where connection.isOperator: showEnd(of: link, on: connection)
         case .sessionEnded:
             closeWebSocket(connection, .normalClosure, reason: "The session has ended.")
         case .tooSlow: cutOffSideband(connection)
@@ -69,6 +70,7 @@ extension Shard {
         guard waiting <= configuration.maxBytesForSideband else {
             return cutOffSideband(connection)
         }
+        if connection.isOperator { return showEvent(text, on: connection) }
         text.withUnsafeBytes { _ = send(.text, $0, on: connection) }
         connection.lastMessage = peerClock
         if isError { spendFloodBudget(1, of: connection) }

@@ -106,6 +106,8 @@ final class SidebandLink: Sendable {
     let observer: EventToken
     /// Functions whose calls are for this sideband alone.
     let tools: [String]
+    /// Whether an operator looks on: it gets what is said, and no audio.
+    let isOperator: Bool
     private let post: @Sendable (SidebandMessage) -> Void
     private let events = Atomic<Int>(0)
     private let inputs = Atomic<Int>(0)
@@ -113,9 +115,11 @@ final class SidebandLink: Sendable {
 
     /// - Parameter post: posts to the sideband's shard; any thread.
     init(
-        observer: EventToken, tools: [String], post: @escaping @Sendable (SidebandMessage) -> Void
+        observer: EventToken, tools: [String], isOperator: Bool = false,
+        post: @escaping @Sendable (SidebandMessage) -> Void
     ) {
         self.observer = observer
+        self.isOperator = isOperator
         self.tools = tools
         self.post = post
     }

@@ -145,7 +145,7 @@ extension Shard {
     }
 
     /// A WebSocket without a session sends back what it gets, as it came, until it is closing;
-    /// unless it is a sideband.
+    /// unless it is a sideband, an operator's or a telephone line.
     /// - Returns: 1, the messages that it counts as.
     @inline(__always)
     private func answer(
@@ -153,6 +153,10 @@ extension Shard {
     ) -> Int {
         if connection.isSideband {
             receive(opcode, message, ofSideband: connection)
+            return 1
+        }
+        if connection.isOperator {
+            receiveCommand(opcode, message, on: connection)
             return 1
         }
         if connection.isTelephone {
@@ -265,6 +269,7 @@ extension Shard {
     /// Takes a connection's session away, if it has one, and stops its agents.
     func endSession(of connection: Connection) {
         if connection.isSideband { leaveSession(of: connection) }
+        if connection.isOperator { endWatching(on: connection) }
         if connection.isTelephone { endLine(of: connection) }
         guard let live = connection.live else { return }
         if let recorder = live.session.recorder { endRecord(recorder, of: live, on: connection) }

@@ -513,7 +513,7 @@ extension ConversationItem {
     }
 
     /// UTF-8 bytes of the text in the item.
-    var textBytes: Int {
+    public var textBytes: Int {
         switch kind {
         case .message(_, let content):
             content.reduce(0) { sum, part in

@@ -85,11 +85,14 @@ import Testing
         let open = Self.routes.all.filter { $0.pages == .anyPage(because: "") }
         #expect(
             open.map(\.path) == [
-                "/healthz", "/readyz", "/.well-known/jwks.json", "/", "/style.css", "/app.js",
-                "/page/hops.js", "/page/log.js", "/page/settings.js", "/page/setup.js",
-                "/page/tools.js", "/page/wave.js", "/parley.js", "/parley.d.ts",
-                "/parley/connection.js", "/parley/conversation.js", "/parley/errors.js",
-                "/parley/microphone.js", "/parley/sound.js", "/parley/worklet.js",
+                "/healthz", "/readyz", "/.well-known/jwks.json", "/", "/base.css", "/style.css",
+                "/app.js", "/page/hops.js", "/page/log.js", "/page/settings.js",
+                "/page/setup.js", "/page/tools.js", "/page/wave.js", "/admin", "/admin.css",
+                "/admin.js", "/admin/card.js", "/admin/charts.js", "/admin/format.js",
+                "/admin/live.js", "/admin/server.js", "/admin/table.js", "/parley.js",
+                "/parley.d.ts", "/parley/connection.js", "/parley/conversation.js",
+                "/parley/errors.js", "/parley/microphone.js", "/parley/sound.js",
+                "/parley/worklet.js",
             ])
         for route in open {
             guard case .anyPage(let reason) = route.pages else { continue }

@@ -20,6 +20,7 @@ final class SidebandWorld {
 
     init(
         keys: String = "\(key) name=app\n\(otherKey)\n\(operatorKey) operator\n",
+        log: LogRecord = LogRecord(),
         _ change: (inout ServerConfiguration) -> Void = { _ in }
     ) throws {
         var configuration = ServerConfiguration()
@@ -31,11 +32,11 @@ final class SidebandWorld {
         model = Self.makeModel()
         let agents = AgentSet(model: model)
         first = try SimulatedServer(
-            configuration: configuration, agents: agents, seed: 1, credentials: credentials,
-            shards: 2)
+            configuration: configuration, agents: agents, seed: 1, log: log,
+            credentials: credentials, shards: 2)
         second = try SimulatedServer(
-            configuration: configuration, agents: agents, seed: 2, credentials: credentials,
-            besides: first)
+            configuration: configuration, agents: agents, seed: 2, log: log,
+            credentials: credentials, besides: first)
     }
 
     /// `call NAME`: says "One moment", and calls the function. `slowly NAME`: waits a second before

@@ -4,15 +4,21 @@
 export class Log {
   #element;
   #welcome;
+  #userName;
   #shown = new Map();
   /** Whether the newest line stays in sight: a user who reads further up is not interrupted. */
   #followsEnd = true;
   #height = 0;
 
-  /** @param {HTMLElement} element @param {HTMLElement} welcome what it shows while it is empty */
-  constructor(element, welcome) {
+  /**
+   * @param {HTMLElement} element
+   * @param {HTMLElement} welcome what it shows while it is empty
+   * @param {string} userName what a screen reader calls the user
+   */
+  constructor(element, welcome, userName = "You") {
     this.#element = element;
     this.#welcome = welcome;
+    this.#userName = userName;
     element.addEventListener("scroll", () => {
       // A scroll in the frame in which the height has changed is not the user's.
       if (element.clientHeight === this.#height) this.#followsEnd = this.#isAtEnd;
@@ -40,7 +46,7 @@ export class Log {
     }
     const element = this.#shown.get(entry.id) ?? this.#add(entry);
     if (entry.kind === "call") showCall(element, entry);
-    else showMessage(element, entry);
+    else showMessage(element, entry, this.#userName);
     if (this.#followsEnd) this.#scrollToEnd();
   }
 
@@ -77,13 +83,13 @@ export class Log {
   }
 }
 
-function showMessage(element, { role, text, cut, state }) {
+function showMessage(element, { role, text, cut, state }, userName) {
   element.dataset.state = state;
   const missing = role === "user" ? "(no words were heard)" : "(no reply)";
   const waiting = role === "user" ? "Listening…" : "…";
   const shown = text || (cut || state === "streaming" ? "" : state === "pending" ? waiting : missing);
   const parts = [
-    make("span", "unseen", role === "user" ? "You: " : "Agent: "), make("span", "text", shown),
+    make("span", "unseen", role === "user" ? `${userName}: ` : "Agent: "), make("span", "text", shown),
   ];
   if (cut) {
     parts.push(make("span", "unseen", " Not heard: "), make("del", "cut", cut));

@@ -1,0 +1,194 @@
+// The operator's page: it shows the server, its sessions and one of them, live over one WebSocket, and asks
+// before it closes or drains. The key is kept for this tab, in sessionStorage.
+
+import { Card } from "./admin/card.js";
+import { Chart, History } from "./admin/charts.js";
+import { bytes, count, lag } from "./admin/format.js";
+import { Live } from "./admin/live.js";
+import { ServerView } from "./admin/server.js";
+import { SessionTable } from "./admin/table.js";
+
+const KEY = "parley-operator-key";
+const find = (id) => document.getElementById(id);
+const live = new Live();
+const history = new History();
+const charts = [
+  new Chart(find("memory-chart"), "Memory",
+    [{ name: "resident_bytes", label: "process" }, { name: "ledger_bytes", label: "clients" }], bytes),
+  new Chart(find("sessions-chart"), "Sessions", [{ name: "sessions", label: "sessions" }], count),
+  new Chart(find("lag-chart"), "Lag of the event loops", [{ name: "lag_us", label: "lag" }], lag),
+];
+const server = new ServerView({
+  figures: find("figures"), shards: find("shards"), providers: find("providers"),
+  noProviders: find("no-providers"), node: find("node"),
+});
+const table = new SessionTable({
+  table: find("sessions"), filter: find("filter"), state: find("filter-state"), search: find("search"),
+  range: find("range"), empty: find("no-sessions"),
+  pager: {
+    first: find("first-page"), previous: find("previous-page"), next: find("next-page"),
+    last: find("last-page"),
+  },
+});
+const card = new Card({
+  card: find("card"), title: find("card-title"), state: find("card-state"), facts: find("card-facts"),
+  parts: find("card-parts").tBodies[0], log: find("log"), silence: find("silence"),
+  closeSession: find("close-session"),
+});
+/** Sessions of the server, and whether it drains. */
+let overview = { sessions: 0, draining: false };
+
+// ---- The connection ----
+
+const STATES = {
+  connecting: ["connecting", "Connecting…"], open: ["idle", "Live"], lost: ["lost", "Lost; trying again"],
+  refused: ["closed", "Not connected"], closed: ["closed", "Not connected"],
+};
+
+function showState() {
+  const [mark, text] = STATES[live.state];
+  const isDraining = live.state === "open" && overview.draining;
+  find("state").dataset.state = isDraining ? "speaking" : mark;
+  const shown = isDraining ? `Draining: ${count(overview.sessions)} sessions left` : text;
+  if (find("state").textContent !== shown) find("state").textContent = shown;
+  find("key-form").hidden = live.state !== "refused";
+  find("main").hidden = live.state === "refused" || live.state === "closed";
+  find("sign-out").hidden = !sessionStorage.getItem(KEY);
+  find("drain").disabled = live.state !== "open" || overview.draining;
+}
+
+live.addEventListener("state", () => {
+  if (live.state === "refused") {
+    const isFirst = !sessionStorage.getItem(KEY);
+    sessionStorage.removeItem(KEY);
+    closeCard();
+    // Before a key was typed, its absence is no failure.
+    showNotice(isFirst ? "" : live.reason);
+  } else if (live.state === "lost") {
+    showNotice(live.reason);
+  } else if (live.state === "open") {
+    showNotice("");
+    // What was said in the session that is shown comes again.
+    card.restart();
+  }
+  showState();
+  if (live.state === "refused") find("key").focus();
+});
+
+const HANDLERS = {
+  "server.history": (message) => history.load(message),
+  "server.overview": (message) => {
+    overview = message;
+    history.add(message);
+    server.show(message);
+    drawCharts();
+    showState();
+  },
+  "sessions.page": (message) => table.show(message),
+  "session.card": ({ session }) => card.show(session),
+  "session.event": ({ id, event }) => {
+    if (id === card.id) card.hear(event);
+  },
+  "session.ended": ({ id }) => {
+    if (id === card.id) endCard("The session has ended.");
+  },
+  "session.closed": ({ id }) => announce(`The session ${id} was closed.`),
+  error: ({ error }) => {
+    if (error.session_id && error.session_id === card.id) endCard(error.message);
+    else showNotice(error.message);
+  },
+};
+
+live.addEventListener("message", ({ detail }) => HANDLERS[detail.type]?.(detail));
+
+find("key-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sessionStorage.setItem(KEY, find("key").value);
+  find("key").value = "";
+  live.open(sessionStorage.getItem(KEY));
+});
+
+find("sign-out").addEventListener("click", () => {
+  sessionStorage.removeItem(KEY);
+  closeCard();
+  showNotice("");
+  live.open("");
+});
+
+// ---- What is shown ----
+
+function drawCharts() {
+  for (const chart of charts) chart.draw(history, Number(find("span").value));
+}
+find("span").addEventListener("change", drawCharts);
+
+table.addEventListener("query", () => live.keep("sessions", table.query.command));
+table.addEventListener("choose", ({ detail: { id } }) => {
+  table.mark(id);
+  card.open(id);
+  live.keep("session", { type: "session.watch", id });
+});
+
+function endCard(text) {
+  live.drop("session", { type: "session.unwatch" });
+  card.end(text);
+  announce(text);
+}
+
+function closeCard() {
+  const { id } = card;
+  if (!id) return;
+  live.drop("session", { type: "session.unwatch" });
+  card.close();
+  table.mark(null);
+  if (!table.focus(id)) find("sessions-title").focus();
+}
+find("close-card").addEventListener("click", closeCard);
+find("card").addEventListener("keydown", ({ key }) => {
+  if (key === "Escape") closeCard();
+});
+
+// ---- What is asked first ----
+
+/** Asks before something is done that cannot be undone. */
+function confirm(title, text, action) {
+  const dialog = find("confirm");
+  find("confirm-title").textContent = title;
+  find("confirm-text").textContent = text;
+  find("confirm-do").textContent = action;
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
+  });
+}
+
+find("close-session").addEventListener("click", async () => {
+  const { id } = card;
+  const isSure = await confirm(
+    "Close this session?", `${id} ends at once, in the middle of a reply too.`, "Close the session");
+  if (isSure) live.send({ type: "session.close", id });
+});
+
+find("drain").addEventListener("click", async () => {
+  const isSure = await confirm(
+    "Drain this server?",
+    `It takes no new sessions, lets the replies of ${count(overview.sessions)} sessions end, and then the `
+      + "process ends. This cannot be undone.", "Drain the server");
+  if (isSure) live.send({ type: "server.drain" });
+});
+
+// ---- Notices ----
+
+function showNotice(text) {
+  find("notice").hidden = !text;
+  find("notice-text").textContent = text;
+}
+find("dismiss").addEventListener("click", () => showNotice(""));
+
+function announce(text) {
+  find("announcer").textContent = text;
+}
+
+live.keep("sessions", table.query.command);
+live.open(sessionStorage.getItem(KEY) ?? "");
