@@ -144,8 +144,8 @@ function closeCard() {
   if (!table.focus(id)) find("sessions-title").focus();
 }
 find("close-card").addEventListener("click", closeCard);
-find("card").addEventListener("keydown", ({ key }) => {
-  if (key === "Escape") closeCard();
+document.addEventListener("keydown", ({ key }) => {
+  if (key === "Escape" && !find("confirm").open) closeCard();
 });
 
 // ---- What is asked first ----

@@ -203,7 +203,8 @@ import Testing
         watching.send(#"{"type":"session.watch","id":"\#(id)"}"#)
         world.run()
         #expect(watching.events("session.watched").count == 1)
-        let card = try #require(try last(watching, "session.card")["session"])
+        let shown = try last(watching, "session.card")
+        let card = try #require(shown["session"])
         #expect(card["id"]?.string == id && card["sidebands"]?.int == 0)
         let parts = try #require(card["parts"]?.members)
         #expect(parts.reduce(0) { $0 + ($1.value.int ?? 0) } == card["bytes"]?.int)
@@ -274,7 +275,8 @@ import Testing
         for command in ["close", "watch"] {
             watching.send(#"{"type":"session.\#(command)","id":"\#(id)"}"#)
             world.run()
-            let error = try #require(try last(watching, "error")["error"])
+            let answer = try last(watching, "error")
+            let error = try #require(answer["error"])
             #expect(error["code"]?.string == "session_not_found")
             #expect(error["session_id"]?.string == id)
         }
@@ -372,10 +374,10 @@ import Testing
         let watching = server.openClient(Self.path, subprotocols: ["parley-operator"])
         watching.send(#"{"type":"sessions.watch","limit":100}"#)
         server.run()
-        let token = try #require(
-            (0..<server.shard.connections.slotCount).lazy
-                .compactMap { server.shard.connections[slot: $0] }.first(where: \.isOperator)
-        ).token
+        let all = (0..<server.shard.connections.slotCount).compactMap {
+            server.shard.connections[slot: $0]
+        }
+        let token = try #require(all.first { $0.isOperator }).token
         watching.peer.window = 0
         server.run(for: .seconds(20))
         let waiting = try #require(server.shard.connections[token]).output.count

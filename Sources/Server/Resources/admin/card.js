@@ -78,9 +78,12 @@ export class Card {
 
   /** The session is over. What was said stays. */
   end(text) {
-    this.#view.state.textContent = text;
-    this.#view.state.dataset.state = "closed";
-    this.#view.closeSession.disabled = true;
+    const { title, state, closeSession } = this.#view;
+    state.textContent = text;
+    state.dataset.state = "closed";
+    // A button that is disabled loses the focus.
+    if (document.activeElement === closeSession) title.focus();
+    closeSession.disabled = true;
   }
 
   /** The session as it is now. */
