@@ -221,7 +221,7 @@ import Testing
         let record = try #require(process?.record)
         let identifier = try #require(process?.identifier)
         process = nil
-        #expect(kill(identifier, 0) == -1 && parley_errno() == ESRCH)
+        #expect(kill(identifier, 0) == -1 && errno == ESRCH)
         #expect(record.account == nil)
     }
 

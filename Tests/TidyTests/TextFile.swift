@@ -70,11 +70,10 @@ enum Repository {
     }
 
     /// The text, or a stand-in that only says whether a binary file holds anything; nil for what
-    /// is no file (a link to a folder).
+    /// is no file: a link to a folder, or a pipe, whose reading would not end.
     private static func readableText(at url: URL) throws -> String? {
-        var isFolder: ObjCBool = false
-        guard FileManager.default.fileExists(atPath: url.path, isDirectory: &isFolder),
-            !isFolder.boolValue
+        let file = url.resolvingSymlinksInPath()
+        guard try file.resourceValues(forKeys: [.isRegularFileKey]).isRegularFile == true
         else { return nil }
         let bytes = try Data(contentsOf: url)
         if binaryEndings.contains(url.pathExtension) { return bytes.isEmpty ? "" : "(binary)" }
