@@ -26,6 +26,15 @@ import Testing
         try JSONParser().parse(try #require(client.events(type).last, "no \(type)"))
     }
 
+    /// Lets seconds pass. After each, the server handles what it has posted to itself: the simulated
+    /// kernel is woken by nothing.
+    private func pass(_ seconds: Int, on server: SimulatedServer) {
+        for _ in 0..<seconds {
+            #expect(server.run(for: .seconds(1)))
+            for _ in 0..<4 { #expect(server.run()) }
+        }
+    }
+
     private func ids(_ page: JSONValue) -> [String] {
         page["data"]?.elements?.compactMap { $0["id"]?.string } ?? []
     }
@@ -181,7 +190,7 @@ import Testing
         _ = world.first.openClient(key: SidebandWorld.key)
         let watching = watch(world)
         watching.send(#"{"type":"sessions.watch"}"#)
-        #expect(world.second.run(for: .milliseconds(2_500)))
+        pass(2, on: world.second)
         let page = try last(watching, "sessions.page")
         #expect(page["shards"]?.int == 2 && page["shards_answered"]?.int == 1)
         #expect(ids(page).isEmpty)
@@ -236,9 +245,9 @@ import Testing
         world.run()
         let observations = world.first.shard.sidebands.observations.values
         #expect(observations.map(\.observers.count) == [1])
-        world.say("first", clients[0])
-        world.say("second", clients[1])
-        #expect(watching.hasSeen("second") && !watching.hasSeen("first"))
+        world.say("apples", clients[0])
+        world.say("pears", clients[1])
+        #expect(watching.hasSeen("pears") && !watching.hasSeen("apples"))
         watching.send(#"{"type":"session.unwatch"}"#)
         world.run()
         #expect(world.first.shard.sidebands.observations.isEmpty)
@@ -373,20 +382,20 @@ import Testing
         for _ in 0..<100 { _ = server.openClient() }
         let watching = server.openClient(Self.path, subprotocols: ["parley-operator"])
         watching.send(#"{"type":"sessions.watch","limit":100}"#)
-        server.run()
+        pass(1, on: server)
         let all = (0..<server.shard.connections.slotCount).compactMap {
             server.shard.connections[slot: $0]
         }
         let token = try #require(all.first { $0.isOperator }).token
         watching.peer.window = 0
-        server.run(for: .seconds(20))
+        pass(20, on: server)
         let waiting = try #require(server.shard.connections[token]).output.count
         let page = try #require(watching.events("sessions.page").last).utf8.count
         #expect(waiting > OperatorView.maxWaitingBytes)
         #expect(waiting < OperatorView.maxWaitingBytes + 2 * page)
         let count = watching.events("sessions.page").count
         watching.peer.window = 1 << 20
-        server.run(for: .seconds(1))
+        pass(1, on: server)
         // What waited, and the page of the next second.
         #expect((2...6).contains(watching.events("sessions.page").count - count))
         #expect(watching.closeCode == nil)

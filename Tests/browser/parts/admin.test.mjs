@@ -118,3 +118,24 @@ test("what is said is read from the events and from earlier items", () => {
   assert.deepEqual([answered.name, answered.output], ["look", "7"]);
   assert.deepEqual(tell(added({ type: "function_call_output", call_id: "x", output: "7" })), []);
 });
+
+test("a reply that had begun before anybody looked on is whole at its end", () => {
+  const transcript = new OverheardTranscript();
+  const spoken = "response.output_audio_transcript";
+  const reply = (id, transcript) => ({ id, type: "message", role: "assistant", status: "completed",
+    content: [{ type: "output_audio", transcript }] });
+  const done = (...output) => transcript.apply({ type: "response.done", response: { output } });
+  // No word of it came, or the last ones only.
+  assert.deepEqual(done(reply("r1", "Good morning.")).map(({ text, state }) => [text, state]),
+    [["Good morning.", "done"]]);
+  transcript.apply({ type: `${spoken}.delta`, item_id: "r2", delta: "evening." });
+  assert.equal(done(reply("r2", "Good evening.")).at(-1).text, "Good evening.");
+  // What was cut stays cut.
+  transcript.apply({ type: `${spoken}.delta`, item_id: "r3", delta: "One, two" });
+  transcript.apply(
+    { type: "conversation.item.truncated", item_id: "r3", transcript: "One," });
+  done(reply("r3", "One, two, three"));
+  const [entry] = transcript.apply(
+    { type: "conversation.item.truncated", item_id: "r3", transcript: "One," });
+  assert.deepEqual([entry.text, entry.cut], ["One,", " two"]);
+});

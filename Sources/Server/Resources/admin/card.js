@@ -18,6 +18,7 @@ export class OverheardTranscript {
 
   /** Takes an event of the session; returns the entries that have changed. */
   apply(event) {
+    if (event.type === "response.done") return this.#finish(event);
     if (event.type !== "conversation.item.added") return this.#transcript.apply(event);
     const { item } = event;
     if (item.type === "function_call") {
@@ -30,9 +31,26 @@ export class OverheardTranscript {
       return [this.#transcript.addOutput(item.call_id, item.output)].filter(Boolean);
     }
     // The words of speech, and of a reply, come in other events.
-    const hasWords = item.content?.some((part) => part.text || part.transcript);
-    return hasWords ? this.#transcript.apply(event) : [];
+    return wordsLength(item) > 0 ? this.#transcript.apply(event) : [];
   }
+
+  /** A reply that had begun before anybody looked on is whole at its end, unless it was cut. */
+  #finish(event) {
+    const changed = this.#transcript.apply(event);
+    for (const item of event.response.output ?? []) {
+      const entry = this.#transcript.find(item.id);
+      if (item.type !== "message" || entry?.cut) continue;
+      if (wordsLength(item) <= (entry?.text.length ?? 0)) continue;
+      changed.push(...this.#transcript.apply({ type: "conversation.item.added", item }));
+    }
+    return changed;
+  }
+}
+
+/** How many characters an item says. */
+function wordsLength({ content }) {
+  return (content ?? []).reduce(
+    (sum, part) => sum + (part.transcript ?? part.text ?? "").length, 0);
 }
 
 /** Shows one session. */
