@@ -112,8 +112,8 @@ let package = Package(
             ],
             path: "LoadTests",
             exclude: [
-                "CLAIMS.md", "RESULTS.md", "calls", "chaos", "operators", "outages", "peers",
-                "scenarios",
+                "CLAIMS.md", "RESULTS.md", "calls", "chaos", "network", "operators", "outages",
+                "peers", "scenarios",
             ],
             swiftSettings: strict),
 

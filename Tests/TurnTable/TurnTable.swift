@@ -46,9 +46,11 @@ struct TurnTable: Sendable {
         let models = ProcessInfo.processInfo.environment["PARLEY_MODELS"] ?? "models"
         let weights = try Data(contentsOf: URL(filePath: models + "/silero_vad.bin"))
         let host = ModelHost()
+        let model = try VoiceActivityModel(weights: [UInt8](weights))
         let table = TurnTable(
-            model: try VoiceActivityModel(weights: [UInt8](weights)),
-            recognizer: MoonshineRecognizer(modelsDirectory: models), host: host)
+            model: model,
+            recognizer: MoonshineRecognizer(modelsDirectory: models, voiceActivity: model),
+            host: host)
         try table.recognizer.prepare()
         if CommandLine.arguments.contains("--echo") {
             let sentences = try await PausedSpeech.synthesized(on: host)

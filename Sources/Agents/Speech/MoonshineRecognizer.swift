@@ -28,6 +28,7 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     }
 
     private let files: MoonshineModel.Files
+    private let onset: SpeechOnset
     /// Locked while the model loads, so that it is loaded once. Utterances that need it meanwhile
     /// wait on worker threads.
     private let state = Mutex(State.notLoaded)
@@ -39,9 +40,14 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     private let isPrepared = Atomic(false)
 
     /// Creates a recogniser; nothing is loaded yet.
-    /// - Parameter modelsDirectory: the folder with `moonshine-base-en/` and `sherpa-onnx/lib/`.
-    public init(modelsDirectory: String) {
+    /// - Parameters:
+    ///   - modelsDirectory: the folder with `moonshine-base-en/` and `sherpa-onnx/lib/`.
+    ///   - voiceActivity: finds the beginning of the speech. The model often hears no word at all
+    ///     after more than half a second of silence, which a push-to-talk client may send. Without
+    ///     it, utterances are heard from their first sample.
+    public init(modelsDirectory: String, voiceActivity: VoiceActivityModel? = nil) {
         files = MoonshineModel.Files(directory: modelsDirectory)
+        onset = SpeechOnset(model: voiceActivity)
     }
 
     /// True: a hypothesis costs only processor time that is otherwise free.
@@ -109,9 +115,10 @@ public final class MoonshineRecognizer: SpeechRecognizer {
         return texts.joined(separator: " ")
     }
 
-    /// The words in at most 15 s of samples at 16 kHz. Call it on a worker thread.
+    /// The words in at most 15 s of samples at 16 kHz, without the silence before the first of them.
+    /// Call it on a worker thread.
     func words(in samples: ArraySlice<Int16>) throws(AgentError) -> String {
-        try model().transcribe(samples)
+        try model().transcribe(samples[onset.start(of: samples)...])
     }
 
     private func model() throws(AgentError) -> MoonshineModel {

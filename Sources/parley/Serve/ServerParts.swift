@@ -30,9 +30,11 @@ struct ServerParts {
         // 32 MiB after the first, and keeps holes of hundreds of megabytes after clients have gone.
         mallopt(M_MMAP_THRESHOLD, 1 << 20)
         let signer = try Self.signer(settings.language)
+        let voiceActivity = try Self.voiceActivityModel(settings, logger)
+        voiceActivityModel = voiceActivity
         var agents = AgentSet(
             model: Self.model(settings, signer, logger),
-            recognizer: Self.recognizer(settings, logger),
+            recognizer: Self.recognizer(settings, voiceActivity, logger),
             synthesizer: try Self.synthesizer(settings),
             toolServers: try Self.toolServers(settings))
         agents.page = Self.page(settings.language)
@@ -47,7 +49,6 @@ struct ServerParts {
         }
         self.agents = agents
         recordings = try settings.recordings.keeper(settings.server, logger)
-        voiceActivityModel = try Self.voiceActivityModel(settings, logger)
         records = try Self.records(settings, logger)
         // Return the work space of reading, checking and laying out the weights (1 MB) before the
         // tables of the shards, most of which stay untouched, are allocated in it. The budget of
@@ -92,7 +93,7 @@ struct ServerParts {
     }
 
     private static func recognizer(
-        _ settings: ServeSettings, _ logger: Logger
+        _ settings: ServeSettings, _ voiceActivity: VoiceActivityModel?, _ logger: Logger
     ) -> (any SpeechRecognizer)? {
         if let url = settings.speech.transcriptionURL {
             return OpenAITranscription(
@@ -100,7 +101,8 @@ struct ServerParts {
                 model: settings.speech.transcriptionModel,
                 streams: settings.speech.streamsTranscription)
         }
-        let recognizer = MoonshineRecognizer(modelsDirectory: settings.modelsDirectory)
+        let recognizer = MoonshineRecognizer(
+            modelsDirectory: settings.modelsDirectory, voiceActivity: voiceActivity)
         if let missing = recognizer.missingFile {
             logger.warning(
                 "no speech recognition: speech is not transcribed; run `make models`",

@@ -4,11 +4,14 @@
 import Agents
 import Session
 import Synchronization
+import TestMaterial
 import Testing
 
 @Suite struct MoonshineRecognizerTests {
     /// Shared by all tests: loading takes a second and 220 MB.
-    private static let recognizer = MoonshineRecognizer(modelsDirectory: modelsDirectory)
+    private static let recognizer = MoonshineRecognizer(
+        modelsDirectory: modelsDirectory,
+        voiceActivity: try? VoiceActivityModel(weights: InstalledModels.voiceActivityWeights))
 
     private func transcript(of samples: [Int16]) async throws -> String {
         try #require(
@@ -18,12 +21,17 @@ import Testing
             Utterance(samples: samples), on: ScriptedAgentHost())
     }
 
-    @Test func recognisesSpeechWithAWordErrorRateOfAtMostEightPercent() async throws {
+    /// A push-to-talk client sends what is silent before the first word, too.
+    @Test(arguments: [0, 8_000, 16_000, 48_000])
+    func recognisesSpeechAfterSilenceWithAWordErrorRateOfAtMostEightPercent(
+        silentSamples: Int
+    ) async throws {
+        let silence = [Int16](repeating: 0, count: silentSamples)
         var errors = 0
         var words = 0
         var report: [String] = []
         for recording in Recording.all {
-            let transcript = try await transcript(of: try recording.samples())
+            let transcript = try await transcript(of: silence + recording.samples())
             let missed = recording.wordErrors(in: transcript)
             errors += missed
             words += recording.wordCount
