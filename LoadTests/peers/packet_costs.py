@@ -9,7 +9,6 @@ Options: --sessions 200  --seconds 15  --parley .build/release/parley. Prints a 
 
 import argparse
 import collections
-import pathlib
 import re
 import subprocess
 import tempfile
@@ -20,11 +19,16 @@ PACKETS_A_SECOND = 50
 PARTS = [
     ("socket: the kernel", r"^\[(kernel|guest)"),
     ("decoding: libopus", r"libopus"),
-    ("analysis: voice activity", r"dense|VoiceActivity|parley_vad|Spectrum|TurnDetector|Prosody"),
+    ("analysis: voice activity",
+     r"dense|(sse2|avx2|avx512|neon)_|VoiceActivity|Spectrum|WindowEnergy|TurnDetector|Prosody"
+     r"|SIMD8|libm\.|analyse"),
     ("framing: WebSocket", r"WebSocket|Unmask|FrameHead|parley_mask"),
     ("copying", r"mem(cpy|move|set)|_avx_unaligned"),
-    ("socket: reads, writes and the loop's order", r"EpollIO|Connection|ReadBuffer|libc.*(recv|send|epoll)"),
-    ("memory and references", r"swift_(retain|release|beginAccess)|malloc|free|swift_(de)?alloc"),
+    ("socket: reads, writes and the loop's order",
+     r"EpollIO|Connection|ReadBuffer|OutputQueue|libc.*(recv|send|epoll|syscall)"),
+    ("keeping what was heard", r"PacketLog|HeardAudio|InputAudio|SpeechInput"),
+    ("memory and references",
+     r"swift_(retain|release|isUnique|arrayDestroy|alloc|dealloc)|Access|SwiftTLS|malloc|free"),
     ("bookkeeping of sessions and clocks", r""),
 ]
 
@@ -96,10 +100,6 @@ def main():
         share = parts[title] / total
         print(f"| {title} | {100 * share:.1f}% | {packet * share:.2f} |")
     print(f"| together | 100% | {packet:.2f} |")
-    others = [(count, name) for name, count in found.items()
-              if next(t for t, p in PARTS if re.search(p, name)) == PARTS[-1][0]]
-    pathlib.Path(".build/packet-costs.txt").write_text(
-        "".join(f"{count}\t{name}\n" for count, name in sorted(others, reverse=True)))
 
 
 if __name__ == "__main__":

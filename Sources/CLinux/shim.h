@@ -39,25 +39,6 @@ int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
 int pipe2(int ends[2], int flags);
 int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *actions, int from);
 int memfd_create(const char *name, unsigned int flags);
-// Asks the scheduler for another slice of the processor for the calling thread (sched_setattr(2), since
-// Linux 6.12; earlier kernels ignore it). glibc 2.36 has no wrapper and no struct for it. Threads that
-// this one starts have the default again.
-static inline int parley_request_slice(uint64_t nanoseconds) {
-    struct {
-        uint32_t size, policy;
-        uint64_t flags;
-        int32_t nice;
-        uint32_t priority;
-        uint64_t runtime, deadline, period;
-    } attributes = {0};
-    if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return -1;
-    // Other classes have no slices: SCHED_OTHER is 0.
-    if (attributes.policy != 0) return 0;
-    attributes.size = sizeof attributes;
-    attributes.flags = 1; // SCHED_FLAG_RESET_ON_FORK
-    attributes.runtime = nanoseconds;
-    return (int)syscall(SYS_sched_setattr, 0, &attributes, 0);
-}
 static inline int parley_errno(void) { return errno; }
 extern char **environ;
 static inline char **parley_environment(void) { return environ; }

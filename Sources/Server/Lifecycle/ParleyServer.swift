@@ -508,12 +508,6 @@ public final class ParleyServer: Sendable {
 
 /// A shard on its way to the thread that it is confined to from then on.
 private final class ShardThread: @unchecked Sendable {
-    /// The slice of the processor that an event loop asks the scheduler for. It keeps its share of a
-    /// contended core, in shorter pieces that come sooner after a wake-up. 0.2 ms, about a tick of deltas:
-    /// the kernel's own slice is some milliseconds, which a client's bytes would wait for behind a
-    /// worker or another program.
-    private static let sliceNanoseconds: UInt64 = 200_000
-
     private let shard: Shard<EpollIO>
 
     private init(_ shard: Shard<EpollIO>) { self.shard = shard }
@@ -525,8 +519,6 @@ private final class ShardThread: @unchecked Sendable {
         let code = pthread_create(
             &thread, nil,
             { argument in
-                // Where it is refused, the loop runs with the kernel's default.
-                _ = parley_request_slice(ShardThread.sliceNanoseconds)
                 Unmanaged<ShardThread>.fromOpaque(argument!).takeRetainedValue().shard.run()
                 return nil
             }, handover.toOpaque())
