@@ -4,8 +4,6 @@ import base64
 import json
 import wave
 
-from playwright.sync_api import expect
-
 # A script for the page that keeps the samples that its one <audio> element gets, as a loudspeaker would.
 RECORD_LOUDSPEAKER = """
     window.heard = [];
@@ -51,8 +49,8 @@ def text_of(turn):
 
 
 def state(page, name):
-    """Waits until the page shows a state."""
-    expect(page.get_by_role("status")).to_have_text(name)
+    """Waits until the page shows a state. It looks at each frame: a state may be short."""
+    page.wait_for_function("(name) => document.getElementById('state').textContent === name", arg=name)
 
 
 def type_message(page, text):

@@ -52,9 +52,14 @@ def test_the_package_has_every_module_and_the_same_bytes_each_time(archive):
 def test_the_types_name_what_the_module_exports(archive):
     types = (PACKAGE / "parley.d.ts").read_text(encoding="utf-8")
     declared = set(re.findall(r"^export (?:class|function) (\w+)", types, re.MULTILINE))
-    script = f"import('{PACKAGE / 'parley.js'}').then((all) => console.log(Object.keys(all).join()))"
-    exported = run("node", "-e", script).stdout.strip().split(",")
+    script = f"""import('{PACKAGE / 'parley.js'}').then((all) => console.log(JSON.stringify([
+        Object.keys(all), Object.getOwnPropertyNames(all.ParleySession.prototype)])))"""
+    exported, members = json.loads(run("node", "-e", script).stdout)
     assert declared == set(exported)
+    declaration = types[types.index("export class ParleySession") :]
+    missing = [name for name in members
+               if not re.search(rf"^  (?:readonly |set )?{name}[(:<]", declaration, re.MULTILINE)]
+    assert len(members) > 20 and missing == []
     # Each error that the module can make is declared.
     errors = (PACKAGE / "parley/errors.js").read_text(encoding="utf-8")
     codes = re.findall(r"^  (\w+):\n? ", errors[: errors.index("};")], re.MULTILINE)

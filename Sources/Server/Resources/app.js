@@ -43,6 +43,9 @@ async function begin() {
     toolServers: setup.toolServers,
     session: { audio: { output: { voice } }, ...(instructions ? { instructions } : {}) },
   });
+  // Both only count once sound begins.
+  own.useMicrophone(settings.devices.microphone);
+  own.useSpeaker(settings.devices.speaker);
   session = own;
   listen(own);
   showState();
@@ -80,9 +83,16 @@ function listen(own) {
   on("entry", (entry) => log.show(entry));
   on("hops", (times) => hops.show(times));
   on("level", (levels) => wave.add(levels));
-  on("error", showError);
+  on("error", (error) => {
+    showError(error);
+    showState();
+  });
   on("closed", handleEnd);
   on("devices", () => settings.refreshDevices());
+  on("leaving", ({ reason, milliseconds_left: left }) => {
+    if (reason !== "session_limit") return;
+    showNotice(`The server ends this conversation in ${Math.round(left / 1000)} s.`);
+  });
   on("returned", (what) => {
     if (what !== "anew") return;
     // The server may have started again with another agent, which has other tool servers.
@@ -213,8 +223,13 @@ for (const button of document.querySelectorAll(".try")) {
   button.addEventListener("click", () => say(button.textContent));
 }
 
-view.talk.addEventListener("click", () => {
-  if (isHoldMode()) return;
+view.talk.addEventListener("click", (event) => {
+  if (isHoldMode()) {
+    // The key Enter or a screen reader, which cannot hold: one click begins the turn, the next ends it.
+    const isHeld = view.talk.getAttribute("aria-pressed") === "true";
+    if (event.detail === 0) attempt(() => (isHeld ? session.release() : session.press()));
+    return;
+  }
   attempt(() => (session.isTalking ? session.hush() : session.talk()));
 });
 view.talk.addEventListener("pointerdown", (event) => {

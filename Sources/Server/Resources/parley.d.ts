@@ -12,6 +12,8 @@ export type ErrorCode =
   | "device_busy"
   /** The microphone was unplugged, and no other one took its place. */
   | "device_lost"
+  /** The chosen loudspeaker cannot be used. */
+  | "no_speaker"
   /** The browser plays nothing before a tap: call `unlock` inside one. */
   | "playback_blocked"
   /** Push to talk was shorter than the protocol's 100 ms. */
@@ -39,6 +41,8 @@ export type ErrorCode =
 
 /** A failure that a user can see. */
 export class ParleyError extends Error {
+  /** For a `token` function that ends the session. */
+  constructor(code: ErrorCode, detail?: string, cause?: unknown);
   readonly name: "ParleyError";
   readonly code: ErrorCode;
   /** A sentence for people. */
@@ -109,6 +113,8 @@ export interface Entry {
 export class Transcript {
   readonly entries: Entry[];
   find(id: string): Entry | undefined;
+  /** Takes an event of the server. Returns the entries that have changed. A session does this itself. */
+  apply(event: { type: string; [field: string]: any }): Entry[];
   toJSON(): object[];
   toText(): string;
 }
@@ -176,7 +182,8 @@ export class ParleySession {
   /** Ends the session, and frees microphone and loudspeaker. */
   close(): void;
 
-  /** Calls the listener for each event. Returns a function that ends it. */
+  /** Calls the listener for each event. Returns a function that ends it. What a listener throws is
+   *  reported as an error of the page; the session goes on. */
   on<Name extends keyof EventMap>(
     name: Name, listener: (value: EventMap[Name]) => void): () => void;
 
@@ -195,7 +202,8 @@ export class ParleySession {
    *  the page has no live sound; replies are text then. `talk`, `press` and `say` call it themselves. */
   unlock(): ParleyError | null;
 
-  /** Opens the microphone: the user may speak at any time. Call it inside a tap. */
+  /** Opens the microphone: the user may speak at any time. Call it inside a tap. Rejects with a
+   *  ParleyError, as `press` does: why it cannot be opened, or `session_ended`. */
   talk(): Promise<void>;
   /** Closes the microphone. Speech that has begun ends as a turn. */
   hush(): void;
@@ -209,12 +217,15 @@ export class ParleySession {
   /** Push to talk: ends the turn. */
   release(): Promise<void>;
 
-  /** Sends a typed message, and interrupts the reply. */
+  /** Sends a typed message, at once or when there is a connection, and interrupts the reply. Throws
+   *  `session_ended` after the end. */
   say(text: string): void;
-  /** Stops the reply. */
+  /** Stops the reply, also one that has not begun. Functions that are at work end; their outputs are
+   *  not answered. */
   interrupt(): void;
 
-  /** Merges fields into the protocol's session object. */
+  /** Merges fields into the protocol's session object. Where the server refuses a change of settings,
+   *  an `error` comes, and the settings are what they were. */
   update(session: object): void;
   speaks: boolean;
   turnDetection: TurnDetection;
@@ -226,9 +237,10 @@ export class ParleySession {
   devices(): Promise<{ microphones: Device[]; speakers: Device[] }>;
   /** The microphone in use. */
   readonly device: Device | null;
-  /** An empty id is the browser's choice. */
+  /** An empty id is the browser's choice, which also takes the place of a microphone that is gone. */
   useMicrophone(id: string): Promise<void>;
-  /** Without effect where the browser cannot choose. */
+  /** An empty id is the browser's choice, which also takes the place of a loudspeaker that is gone.
+   *  Without effect where the browser cannot choose. Rejects with `no_speaker`; the one before stays. */
   useSpeaker(id: string): Promise<void>;
 
   /** Sends an event of the protocol. Returns false where there is no connection. */

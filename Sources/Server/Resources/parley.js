@@ -21,8 +21,10 @@ const acknowledgeEvery = 250;
 const mostWaitingBytes = { opus: 20_000, pcm: 48_000 };
 /** The ids of events whose refusal means nothing: what was played, and the mark after a return. */
 const quietPrefix = "parley-js-";
-/** The id of each session.update of this module. */
-const updateID = "parley-update";
+/** How the ids of this module's session.update begin. */
+const updatePrefix = "parley-update-";
+/** In place of a request's id: the reply to a spoken turn, which the server begins by itself. */
+const spokenTurn = "";
 
 /**
  * Opens a session. Resolves when it can be used, and rejects with a ParleyError.
@@ -83,12 +85,17 @@ export class ParleySession {
   #encoder = null;
   #listeners = new Map();
   #clock = new TurnClock();
-  #tools = new Map();
-  #toolServers = [];
-  /** What `update` has set of the session object. */
-  #settings = {};
-  #speaks = true;
-  #turnDetection = { type: "server_vad" };
+  /** The settings as the server has accepted them, and the changes since, in order. */
+  #accepted = {
+    speaks: true, turnDetection: { type: "server_vad" }, tools: {}, toolServers: [], session: {},
+  };
+  #changes = [];
+  /** The accepted settings with all changes. */
+  #settings = this.#accepted;
+  /** Each session.update that may still be refused, in order: its id, how many of the changes it has, and
+   *  whether one of them was refused since (`isTainted`). */
+  #updates = [];
+  #updateCount = 0;
   #formats = { input: "pcm", output: "pcm" };
   /** The format that the server has confirmed for input; null: none yet. */
   #confirmedInput = null;
@@ -117,9 +124,13 @@ export class ParleySession {
 
   /** What the server may have missed: created items by id, a commit, and a request for a response. */
   #unsure = { items: new Map(), commit: null, response: null };
+  /** Whether that request was sent. */
+  #isRequestSent = false;
+  /** Replies that the user has stopped before they began: the ids of their requests, or `spokenTurn`. */
+  #unwanted = [];
   #mark = null;
   #marks = 0;
-  /** Calls of functions by response: how many are at work. */
+  /** Calls of functions by response: how many are at work, and whether a reply to them is wanted. */
   #calls = new Map();
   #owesResponse = false;
   #ticker = 0;
@@ -134,11 +145,11 @@ export class ParleySession {
   /** @param {import("./parley").ConnectOptions} options */
   constructor(options = {}) {
     this.#options = options;
-    this.#settings = options.session ?? {};
-    this.#speaks = options.speaks ?? true;
-    if (options.turnDetection !== undefined) this.#turnDetection = detection(options.turnDetection);
-    for (const [name, tool] of Object.entries(options.tools ?? {})) this.#tools.set(name, tool);
-    this.#toolServers = options.toolServers ?? [];
+    const { session, speaks, turnDetection, tools, toolServers } = options;
+    const given = { session, speaks, turnDetection, tools, toolServers };
+    for (const name of Object.keys(given)) if (given[name] === undefined) delete given[name];
+    if (turnDetection) given.turnDetection = detection(turnDetection);
+    this.#change(given);
     this.#wire();
   }
 
@@ -179,7 +190,23 @@ export class ParleySession {
 
   /** Sends an event of the protocol. Returns false where there is no connection. */
   send(event) {
-    return this.#connection.send(event);
+    // What answers this is wanted, whatever the user has stopped before.
+    if (event.type === "response.create") this.#forgetSpokenTurn();
+    return this.#send(event);
+  }
+
+  #send(event) {
+    return this.#connection?.send(event) ?? false;
+  }
+
+  /** Sends what the server must not miss. Returns false where `#sendUnsure` will send it. */
+  #submit(event) {
+    return this.#link === "open" && this.#mark === null && this.#send(event);
+  }
+
+  /** @throws {ParleyError} where the session has ended */
+  #requireNotEnded() {
+    if (this.#link === "closed") throw new ParleyError("session_ended");
   }
 
   /** "connecting", "open", "lost" (coming back), "closed". */
@@ -208,16 +235,25 @@ export class ParleySession {
   }
 
   #emit(name, value) {
-    for (const listener of this.#listeners.get(name) ?? []) listener(value);
+    for (const listener of this.#listeners.get(name) ?? []) {
+      try {
+        listener(value);
+      } catch (error) {
+        // The page reports it as an uncaught error of its own, and the session goes on.
+        queueMicrotask(() => { throw error; });
+      }
+    }
   }
 
   #fail(error) {
-    this.#emit("error", error);
+    // What fails because the session has ended is no failure.
+    if (this.#link !== "closed") this.#emit("error", error);
   }
 
   /** Connects the parts with each other. */
   #wire() {
     this.#sound.onBlocked = () => this.#fail(new ParleyError("playback_blocked"));
+    this.#sound.onSpeakerLost = (error) => this.#fail(error);
     this.#player.onStart = () => {
       this.#isThinking = false;
       this.#reach("sound");
@@ -238,6 +274,7 @@ export class ParleySession {
     };
     this.#microphone.onDevices = () => this.#emit("devices", this.#microphone.device);
     this.#microphone.onLost = (error) => {
+      this.#sendSilence();
       this.#fail(error);
       this.#updateActivity();
     };
@@ -250,79 +287,97 @@ export class ParleySession {
   // ---- The session's settings ----
 
   /**
-   * Changes settings of the session: fields of the protocol's session object.
-   * @param {object} settings merged into those that were set before
+   * Changes settings of the session: fields of the protocol's session object. Where the server refuses
+   * them, they are what they were.
+   * @param {object} session merged into those that were set before
    */
-  update(settings) {
-    this.#settings = merge(this.#settings, settings);
+  update(session) {
+    this.#change({ session });
     this.#configure();
   }
 
   /** Whether replies are spoken; otherwise they are text. */
   get speaks() {
-    return this.#speaks;
+    return this.#settings.speaks;
   }
 
   set speaks(speaks) {
-    this.#speaks = speaks;
+    this.#change({ speaks });
     this.#configure();
   }
 
   /** How turns end: the protocol's object, its type alone, or null for push to talk. */
   get turnDetection() {
-    return this.#turnDetection;
+    return this.#settings.turnDetection;
   }
 
   set turnDetection(value) {
-    this.#turnDetection = detection(value);
+    this.#change({ turnDetection: detection(value) });
     this.#configure();
   }
 
   /** Offers functions to the agent: an object by name. It replaces those that were offered. */
   set tools(tools) {
-    this.#tools = new Map(Object.entries(tools));
+    this.#change({ tools });
     this.#configure();
   }
 
   /** Offers tool servers to the agent, which the server reaches: the protocol's tools of type mcp. */
   get toolServers() {
-    return this.#toolServers;
+    return this.#settings.toolServers;
   }
 
-  set toolServers(servers) {
-    this.#toolServers = servers;
+  set toolServers(toolServers) {
+    this.#change({ toolServers });
     this.#configure();
+  }
+
+  #change(change) {
+    this.#changes.push(change);
+    this.#settings = changed(this.#settings, change);
+  }
+
+  /** The server has accepted the first changes. */
+  #accept(count) {
+    this.#accepted = this.#changes.splice(0, count).reduce(changed, this.#accepted);
+    for (const update of this.#updates) update.changes -= count;
   }
 
   async #chooseFormats() {
     const { hasAudio, encodesOpus: encodes, decodesOpus: decodes } = await capabilities();
     const wanted = this.#options.audio ?? "auto";
-    this.#formats.input = wanted !== "pcm" && encodes ? "opus" : "pcm";
+    // A microphone that was opened before this sends samples.
+    this.#formats.input = wanted !== "pcm" && encodes && !this.#encoder ? "opus" : "pcm";
     this.#formats.output = wanted !== "pcm" && decodes ? "opus" : "pcm";
-    if (!hasAudio) this.#speaks = false;
+    if (!hasAudio) this.#change({ speaks: false });
   }
 
   #configure() {
     const format = { opus: { type: "audio/opus" }, pcm: { type: "audio/pcm", rate: 24000 } };
     const input = { ...format[this.#formats.input] };
     if (input.type === "audio/opus") input.sequence = true;
-    const tools = [...this.#tools].map(([name, { description, parameters }]) => ({
+    const { speaks, turnDetection, toolServers, session: given } = this.#settings;
+    const tools = Object.entries(this.#settings.tools);
+    const functions = tools.map(([name, { description, parameters }]) => ({
       type: "function", name, description, parameters: parameters ?? { type: "object" },
     }));
     const session = {
       type: "realtime",
-      output_modalities: [this.#speaks ? "audio" : "text"],
+      output_modalities: [speaks ? "audio" : "text"],
       audio: {
         input: {
-          format: input, transcription: { model: "default" }, turn_detection: this.#turnDetection,
+          format: input, transcription: { model: "default" }, turn_detection: turnDetection,
         },
         output: { format: format[this.#formats.output], transport: "binary" },
       },
-      tools: [...tools, ...this.#toolServers],
+      tools: [...functions, ...toolServers],
     };
-    this.#connection?.send({
-      type: "session.update", event_id: updateID, session: merge(session, this.#settings),
-    });
+    this.#updateCount += 1;
+    const id = `${updatePrefix}${this.#updateCount}`;
+    const event = { type: "session.update", event_id: id, session: merge(session, given) };
+    const update = { id, changes: this.#changes.length, isTainted: false };
+    this.#updates.push(update);
+    if (!this.#send(event)) this.#updates.pop();
   }
 
   // ---- What the user does ----
@@ -332,11 +387,12 @@ export class ParleySession {
    * asynchronous. `talk`, `press` and `say` call it themselves.
    */
   unlock() {
+    if (this.#link === "closed") return new ParleyError("session_ended");
     try {
       this.#sound.unlock();
     } catch (error) {
       // A page without live audio shows the replies as text.
-      if (this.#speaks) this.speaks = false;
+      if (this.speaks) this.speaks = false;
       return error;
     }
     this.#player.open().catch((error) => this.#fail(error));
@@ -345,9 +401,10 @@ export class ParleySession {
 
   /**
    * Opens the microphone: the user may speak at any time. Call it inside a tap.
-   * @throws {ParleyError} why the microphone cannot be opened
+   * @throws {ParleyError} why the microphone cannot be opened, or that the session has ended
    */
   async talk() {
+    this.#requireNotEnded();
     this.unlock();
     await this.#openMicrophone();
     this.#updateActivity();
@@ -377,15 +434,16 @@ export class ParleySession {
 
   /**
    * Push to talk, with `turnDetection` null: the button is down. Interrupts the reply.
-   * @throws {ParleyError} why the microphone cannot be opened
+   * @throws {ParleyError} why the microphone cannot be opened, or that the session has ended
    */
   async press() {
+    this.#requireNotEnded();
     if (this.#isHolding) return;
     this.#isHolding = true;
     this.#heldFrames = 0;
     this.unlock();
-    this.interrupt();
-    this.#connection.send({ type: "input_audio_buffer.clear" });
+    this.#stopReply();
+    this.#send({ type: "input_audio_buffer.clear" });
     this.#updateActivity();
     try {
       await this.#openMicrophone();
@@ -406,14 +464,18 @@ export class ParleySession {
     this.#clock.begin(performance.now());
     await this.#encoder?.flush();
     this.#unsure.commit = { type: "input_audio_buffer.commit", event_id: makeID() };
-    this.#connection.send(this.#unsure.commit);
+    this.#submit(this.#unsure.commit);
     this.#askForResponse();
   }
 
-  /** Sends a typed message. Interrupts the reply. */
+  /**
+   * Sends a typed message, at once or when there is a connection. Interrupts the reply.
+   * @throws {ParleyError} where the session has ended
+   */
   say(text) {
+    this.#requireNotEnded();
     this.unlock();
-    this.interrupt();
+    this.#stopReply();
     const id = makeID();
     this.#emit("entry", this.transcript.addTyped(id, text));
     this.#clock.begin(performance.now(), { hasWords: false });
@@ -423,19 +485,41 @@ export class ParleySession {
     this.#askForResponse();
   }
 
-  /** Stops the reply. */
+  /** Stops the reply, also one that has not begun. */
   interrupt() {
-    const isActive = this.#activeResponse !== null && !this.#stopped.has(this.#activeResponse);
+    this.#stopReply();
+    // Functions that are at work end, but their outputs are not answered.
+    for (const calls of this.#calls.values()) calls.isWanted = false;
+    this.#updateActivity();
+  }
+
+  #stopReply() {
+    const isWaiting = this.#isThinking && this.#activeResponse === null && !this.#awaitsReply;
     // The server cuts the reply where it knows it was heard: that comes before the cancellation.
     this.#tick();
     this.#stopPlaying();
-    if (isActive) {
+    if (this.#isReplying) {
       this.#stopped.add(this.#activeResponse);
-      this.#connection.send({ type: "response.cancel" });
+      this.#cancel(this.#activeResponse);
     }
-    this.#isThinking = false;
+    if (this.#unsure.response && this.#isRequestSent) {
+      this.#unwanted.push(this.#unsure.response.event_id);
+      this.#send({ type: "response.cancel" });
+    }
+    if (isWaiting) this.#unwanted.push(spokenTurn);
+    this.#unsure.response = null;
     this.#owesResponse = false;
+    this.#isThinking = false;
     this.#updateActivity();
+  }
+
+  #cancel(response) {
+    this.#send({ type: "response.cancel", response_id: response });
+  }
+
+  /** The next reply that begins is not the one to a spoken turn that was stopped before. */
+  #forgetSpokenTurn() {
+    this.#unwanted = this.#unwanted.filter((id) => id !== spokenTurn);
   }
 
   /** Microphones and loudspeakers, `{id, label}` each. */
@@ -450,10 +534,18 @@ export class ParleySession {
 
   /** Uses another microphone; "" is the browser's choice. */
   async useMicrophone(id) {
-    await this.#microphone.use(id);
+    try {
+      await this.#microphone.use(id);
+    } finally {
+      if (!this.#microphone.isWanted) this.#sendSilence();
+      this.#updateActivity();
+    }
   }
 
-  /** Uses another loudspeaker, where the browser can. */
+  /**
+   * Uses another loudspeaker, where the browser can.
+   * @throws {ParleyError} where it cannot be used: the one before stays
+   */
   async useSpeaker(id) {
     await this.#sound.useSpeaker(id);
   }
@@ -481,13 +573,13 @@ export class ParleySession {
     this.#encoder = null;
     this.#confirmedInput = null;
     this.#configure();
-    if (this.#microphone.isOpen) await this.#openMicrophone().catch((error) => this.#fail(error));
+    if (this.#microphone.isWanted) await this.#openMicrophone().catch((error) => this.#fail(error));
   }
 
   #handleFrame(samples) {
-    const isWanted = this.#isHolding || this.#turnDetection !== null;
+    const isWanted = this.#isHolding || this.turnDetection !== null;
     // The server reads samples in the format that it has confirmed.
-    if (!isWanted || !this.#connection.isOpen || this.#confirmedInput !== this.#formats.input) return;
+    if (!isWanted || this.#confirmedInput !== this.#formats.input || !this.#connection.isOpen) return;
     this.#encoder?.encode(samples);
     this.#heldFrames += 1;
   }
@@ -495,7 +587,7 @@ export class ParleySession {
   /** Silence behind the last word lets the server's turn detection see the end of the turn. */
   #sendSilence() {
     if (!this.#userSpeaks || !this.#encoder) return;
-    const { type, silence_duration_ms: silence = 500 } = this.#turnDetection ?? {};
+    const { type, silence_duration_ms: silence = 500 } = this.turnDetection ?? {};
     const longest = type === "semantic_vad" ? 8000 : silence;
     // All of it at once is more than may wait of samples.
     this.#dropsNothing = true;
@@ -508,12 +600,13 @@ export class ParleySession {
   #create(item) {
     const event = { type: "conversation.item.create", event_id: item.id, item };
     this.#unsure.items.set(item.id, event);
-    this.#connection.send(event);
+    this.#submit(event);
   }
 
   #askForResponse() {
+    this.#forgetSpokenTurn();
     this.#unsure.response = { type: "response.create", event_id: makeID() };
-    this.#connection.send(this.#unsure.response);
+    this.#isRequestSent = this.#submit(this.#unsure.response);
     this.#isThinking = true;
     this.#updateActivity();
   }
@@ -526,7 +619,7 @@ export class ParleySession {
   /** Tells the server how much of a reply has been played. */
   #acknowledge(heard) {
     if (!heard) return;
-    this.#connection.send({
+    this.#send({
       type: "output_audio_buffer.played", event_id: `${quietPrefix}played`, item_id: heard.item,
       content_index: 0, audio_end_ms: heard.ms,
     });
@@ -544,9 +637,24 @@ export class ParleySession {
     this.#emit("link", link);
   }
 
+  /** Whether a reply is being made that the user has not stopped. */
+  get #isReplying() {
+    return this.#activeResponse !== null && !this.#stopped.has(this.#activeResponse);
+  }
+
+  /** Whether a reply was asked for, or will be when the functions have ended. */
+  get #awaitsReply() {
+    return this.#unsure.response !== null || this.#owesResponse || this.#awaitsOutputs;
+  }
+
+  /** Whether functions are at work whose outputs will be answered. */
+  get #awaitsOutputs() {
+    return [...this.#calls.values()].some(({ isWanted }) => isWanted);
+  }
+
   #updateActivity() {
     const isListening = this.#isHolding
-      || (this.#microphone.isOpen && !this.#microphone.isMuted && this.#turnDetection !== null);
+      || (this.#microphone.isOpen && !this.#microphone.isMuted && this.turnDetection !== null);
     let activity = isListening ? "listening" : "idle";
     if (this.#isThinking) activity = "thinking";
     if (this.#player.isPlaying) activity = "speaking";
@@ -587,7 +695,7 @@ export class ParleySession {
     // The answer to this comes after everything that was missed. It is an error: there is no such item.
     this.#marks += 1;
     this.#mark = `${quietPrefix}mark-${this.#marks}`;
-    this.#connection.send({
+    this.#send({
       type: "conversation.item.retrieve", event_id: this.#mark, item_id: this.#mark,
     });
   }
@@ -595,11 +703,21 @@ export class ParleySession {
   /** Everything that was missed has come: what the server does not know was lost on its way there. */
   #catchUp() {
     this.#mark = null;
-    this.transcript.endRetelling();
-    for (const event of this.#unsure.items.values()) this.#connection.send(event);
-    if (this.#unsure.commit) this.#connection.send(this.#unsure.commit);
-    if (this.#unsure.response) this.#connection.send(this.#unsure.response);
-    if (this.#stopped.has(this.#activeResponse)) this.#connection.send({ type: "response.cancel" });
+    if (this.transcript.endRetelling()) {
+      // The end of a reply is not told again.
+      this.#isThinking = this.#isReplying || this.#awaitsReply;
+      this.#updateActivity();
+    }
+    // Requests that were stopped, too.
+    this.#unwanted = this.#unwanted.filter((id) => id === spokenTurn);
+    this.#sendUnsure();
+    if (this.#stopped.has(this.#activeResponse)) this.#cancel(this.#activeResponse);
+  }
+
+  #sendUnsure() {
+    for (const event of this.#unsure.items.values()) this.#send(event);
+    if (this.#unsure.commit) this.#send(this.#unsure.commit);
+    if (this.#unsure.response) this.#isRequestSent = this.#send(this.#unsure.response);
   }
 
   #forget() {
@@ -612,6 +730,7 @@ export class ParleySession {
     this.#calls.clear();
     this.#owesResponse = false;
     this.#unsure = { items: new Map(), commit: null, response: null };
+    this.#unwanted = [];
     this.#sentMs = 0;
     this.#hasSettings = false;
     this.#userSpeaks = false;
@@ -655,6 +774,10 @@ export class ParleySession {
     "session.updated"({ session }) {
       this.session = session;
       this.#hasSettings = true;
+      // The newest stays: this may answer an update of a sideband, and the refusal may follow.
+      if (this.#updates.length > 1) this.#accept(this.#updates.shift().changes);
+      // What was asked for before the settings were there. After a return the mark's answer sends it.
+      if (this.#opening && this.#mark === null) this.#sendUnsure();
       this.#confirm();
       this.#emit("updated", session);
       // A listener may have closed the session.
@@ -667,6 +790,9 @@ export class ParleySession {
       // The reply may go on from here, if the server decides that this was no interruption.
       this.#stopPlaying();
       this.#userSpeaks = true;
+      this.#forgetSpokenTurn();
+      // The microphone was closed before this came.
+      if (!this.#microphone.isWanted) this.#sendSilence();
       this.#updateActivity();
     },
     "input_audio_buffer.speech_stopped"({ audio_end_ms: end }) {
@@ -685,10 +811,12 @@ export class ParleySession {
       this.#reach("words");
       if (transcript.trim()) return;
       // A turn without words is not answered.
-      this.#isThinking = this.#activeResponse !== null;
+      this.#forgetSpokenTurn();
+      this.#isThinking = this.#isReplying || this.#awaitsReply;
       this.#updateActivity();
     },
     "conversation.item.input_audio_transcription.failed"({ error }) {
+      this.#forgetSpokenTurn();
       this.#isThinking = false;
       this.#fail(new ParleyError("not_understood", error?.message));
       this.#updateActivity();
@@ -700,19 +828,24 @@ export class ParleySession {
     },
     "response.created"({ response }) {
       if (response.conversation_id === null) return;
-      this.#unsure.response = null;
       this.#activeResponse = response.id;
+      if (this.#unwanted.shift() !== undefined) {
+        this.#stopped.add(response.id);
+        this.#cancel(response.id);
+        return;
+      }
+      this.#unsure.response = null;
       this.#isThinking = true;
       this.#updateActivity();
     },
     "response.output_item.added"({ response_id, item }) {
       this.#responseOf.set(item.id, response_id);
     },
-    "response.output_text.delta"() {
-      this.#reach("token");
+    "response.output_text.delta"({ response_id }) {
+      if (!this.#stopped.has(response_id)) this.#reach("token");
     },
-    "response.output_audio_transcript.delta"() {
-      this.#reach("token");
+    "response.output_audio_transcript.delta"({ response_id }) {
+      if (!this.#stopped.has(response_id)) this.#reach("token");
     },
     "response.output_audio.done"() {
       this.#player.end();
@@ -736,8 +869,9 @@ export class ParleySession {
       const code = error.code === "rate_limit_exceeded" ? "rate_limited" : "server_error";
       const failure = new ParleyError(code, error.message, error);
       // Of what the server cannot read, it does not know the id.
-      const isUpdate = error.event_id === updateID || (!error.event_id && this.#link !== "open");
-      if (isUpdate) return this.#handleRefusal(failure);
+      const isUpdate = error.event_id?.startsWith(updatePrefix)
+        || (!error.event_id && this.#link !== "open");
+      if (isUpdate) return this.#handleRefusal(failure, error.event_id);
       this.#settle(error.event_id);
       this.#fail(failure);
     },
@@ -751,22 +885,47 @@ export class ParleySession {
   }
 
   /** The server has refused a session.update: the session keeps the settings that it had. */
-  #handleRefusal(error) {
+  #handleRefusal(error, id) {
     // Without any of them it is of no use.
     if (this.#opening) return this.#opening.reject(error);
     if (!this.#hasSettings) return this.#connection.close(error);
+    const isTold = this.#dropChanges(id);
     this.#confirm();
-    this.#fail(error);
+    this.#updateActivity();
+    if (isTold) this.#fail(error);
+  }
+
+  /** Drops what a refused session.update has changed. Returns whether the user must know of it. */
+  #dropChanges(id) {
+    // The server answers in order: those before it were accepted.
+    const place = id ? this.#updates.findIndex((update) => update.id === id) : this.#updates.length - 1;
+    if (place < 0) return true;
+    for (const update of this.#updates.slice(0, place)) this.#accept(update.changes);
+    const refused = this.#updates[place];
+    this.#updates.splice(0, place + 1);
+    if (!refused.isTainted) {
+      this.#changes.splice(0, refused.changes);
+      this.#settings = this.#changes.reduce(changed, this.#accepted);
+      // The later ones have the same fault, and are sent again without it.
+      for (const update of this.#updates) {
+        update.changes -= refused.changes;
+        update.isTainted = true;
+      }
+    } else if (this.#updates.length === 0) {
+      this.#configure();
+    }
+    return !refused.isTainted;
   }
 
   /** The server has refused what it was asked: that is not sent again, nor waited for. */
   #settle(id) {
     if (!id) return;
     this.#unsure.items.delete(id);
+    this.#unwanted = this.#unwanted.filter((each) => each !== id);
     if (id === this.#unsure.commit?.event_id) this.#unsure.commit = null;
     if (id !== this.#unsure.response?.event_id) return;
     this.#unsure.response = null;
-    this.#isThinking = this.#activeResponse !== null || this.#calls.size > 0 || this.#owesResponse;
+    this.#isThinking = this.#isReplying || this.#awaitsReply;
     this.#updateActivity();
   }
 
@@ -775,7 +934,7 @@ export class ParleySession {
     for (const [item, id] of this.#responseOf) if (id === response.id) this.#responseOf.delete(item);
     this.#stopped.delete(response.id);
     this.#player.end();
-    if (!this.#activeResponse) this.#isThinking = this.#calls.size > 0 || this.#owesResponse;
+    if (!this.#activeResponse) this.#isThinking = this.#awaitsReply;
     this.#updateActivity();
     if (response.status === "failed") {
       const error = response.status_details?.error;
@@ -788,36 +947,43 @@ export class ParleySession {
   // ---- Functions ----
 
   async #call({ response_id, call_id, name, arguments: text }) {
-    const tool = this.#tools.get(name);
+    const { tools } = this.#settings;
     // The page may answer the calls of other functions itself.
-    if (!tool) return;
-    this.#calls.set(response_id, (this.#calls.get(response_id) ?? 0) + 1);
+    if (!Object.hasOwn(tools, name)) return;
+    const calls = this.#calls.get(response_id) ?? { left: 0, isWanted: !this.#stopped.has(response_id) };
+    calls.left += 1;
+    this.#calls.set(response_id, calls);
     let output;
     try {
-      const result = await tool.run(JSON.parse(text || "{}"));
-      output = typeof result === "string" ? result : JSON.stringify(result ?? null);
+      const result = await tools[name].run(JSON.parse(text || "{}"));
+      output = typeof result === "string" ? result : JSON.stringify(result ?? null) ?? "null";
     } catch (cause) {
       output = JSON.stringify({ error: String(cause?.message ?? cause) });
       this.#fail(new ParleyError("tool_failed", `${name}: ${cause?.message ?? cause}`, cause));
     }
     // The conversation may be another one by now.
-    if (!this.#calls.has(response_id)) return;
+    if (this.#calls.get(response_id) !== calls) return;
     const entry = this.transcript.addOutput(call_id, output);
     if (entry) this.#emit("entry", entry);
     this.#create({ id: makeID(), type: "function_call_output", call_id, output });
-    const left = this.#calls.get(response_id) - 1;
-    if (left) this.#calls.set(response_id, left);
-    else this.#calls.delete(response_id);
-    this.#owesResponse ||= left === 0;
+    calls.left -= 1;
+    if (calls.left > 0) return;
+    this.#calls.delete(response_id);
+    this.#owesResponse ||= calls.isWanted;
     this.#answerCalls();
   }
 
   /** Asks for the reply to the outputs once they are all there, and nothing else is being said. */
   #answerCalls() {
-    if (!this.#owesResponse || this.#calls.size || this.#activeResponse) return;
+    if (!this.#owesResponse || this.#awaitsOutputs || this.#activeResponse) return;
     this.#owesResponse = false;
     this.#askForResponse();
   }
+}
+
+/** Settings after a change. */
+function changed(settings, change) {
+  return { ...settings, ...change, session: merge(settings.session, change.session) };
 }
 
 /** The session's turn detection: a type alone is the object with its defaults. */

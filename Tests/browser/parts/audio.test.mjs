@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { catchUp, comeBack, marks, open, settled } from "./session_host.mjs";
+import { begin, catchUp, comeBack, marks, open, settled } from "./session_host.mjs";
 
 const processors = {};
 const rate = 48_000;
@@ -43,16 +43,31 @@ Object.assign(globalThis, {
     close() { this.state = "closed"; }
   },
   Audio: class {
+    static newest = null;
     paused = true;
+    sink = "";
+    constructor() { Audio.newest = this; }
+    async setSinkId(id) {
+      if (id === "broken") throw new Error("no such sink");
+      this.sink = id;
+    }
     async play() { this.paused = false; }
     pause() {}
   },
 });
 const track = { stop() {}, getSettings: () => ({}) };
 const stream = { getTracks: () => [track], getAudioTracks: () => [track] };
-Object.defineProperty(globalThis, "navigator", {
-  value: { mediaDevices: { getUserMedia: async () => stream } },
+/** The devices of the test: an id that is not among them is not found. */
+const devices = Object.assign(new EventTarget(), {
+  all: [],
+  async getUserMedia({ audio: { deviceId } }) {
+    const isThere = !deviceId || devices.all.some((each) => each.deviceId === deviceId.exact);
+    if (!isThere) throw Object.assign(new Error("gone"), { name: "OverconstrainedError" });
+    return stream;
+  },
+  enumerateDevices: async () => devices.all,
 });
+Object.defineProperty(globalThis, "navigator", { value: { mediaDevices: devices } });
 await import("../../../.build/js/package/parley/worklet.js");
 const { Player } = await import("../../../.build/js/package/parley/sound.js");
 
@@ -171,6 +186,80 @@ test("the silence that ends a turn is sent whole", async () => {
   session.hush();
   assert.equal(socket.audio.length, 2300 / 20);
   assert.ok(socket.audio.every((samples) => samples.length === 960));
+});
+
+test("speech that the server notices after the microphone was closed ends, too", async () => {
+  const { session, socket } = await talk();
+  session.hush();
+  assert.equal(socket.audio.length, 0);
+  socket.tell({ type: "input_audio_buffer.speech_started", item_id: "i" });
+  assert.equal(socket.audio.length, 800 / 20);
+});
+
+test("speech ends where its microphone is gone", async (context) => {
+  const { session, socket, log } = await talk();
+  socket.tell({ type: "input_audio_buffer.speech_started", item_id: "i" });
+  context.mock.method(devices, "getUserMedia", async () => {
+    throw Object.assign(new Error("none"), { name: "NotFoundError" });
+  });
+  await track.onended();
+  assert.deepEqual([socket.audio.length, log], [800 / 20, ["device_lost"]]);
+  assert.equal(session.isTalking, false);
+});
+
+test("a microphone that is gone is replaced by the browser's choice", async () => {
+  const { session } = await open();
+  devices.all = [{ kind: "audioinput", deviceId: "headset" }];
+  await session.useMicrophone("headset");
+  devices.all = [];
+  await session.talk();
+  assert.equal(session.activity, "listening");
+});
+
+test("another microphone while the first is being opened is listened to", async () => {
+  const { session } = await open();
+  devices.all = [{ kind: "audioinput", deviceId: "headset" }];
+  await Promise.all([session.talk(), session.useMicrophone("headset")]);
+  devices.all = [];
+  assert.deepEqual([session.isTalking, session.activity], [true, "listening"]);
+});
+
+test("a loudspeaker that cannot be used is an error, and one that is gone is replaced", async () => {
+  const { session, log } = await open();
+  await session.useSpeaker("broken");
+  session.unlock();
+  await settled();
+  assert.deepEqual([log, Audio.newest.sink], [["no_speaker"], ""]);
+  devices.all = [{ kind: "audiooutput", deviceId: "headset" }];
+  await session.useSpeaker("headset");
+  await assert.rejects(session.useSpeaker("broken"), { code: "no_speaker" });
+  assert.equal(Audio.newest.sink, "headset");
+  devices.dispatchEvent(new Event("devicechange"));
+  await settled();
+  assert.equal(Audio.newest.sink, "headset");
+  devices.all = [];
+  devices.dispatchEvent(new Event("devicechange"));
+  await settled();
+  assert.deepEqual([Audio.newest.sink, log], ["", ["no_speaker"]]);
+});
+
+test("a microphone that is opened before the session sends what the session was told", async () => {
+  const packets = [];
+  globalThis.AudioEncoder = class {
+    static isConfigSupported = async () => ({ supported: true });
+    state = "configured";
+    configure() {}
+    encode() { packets.push("opus"); }
+    close() {}
+  };
+  const { session, socket, opening } = await begin({}, (early) => early.talk());
+  delete globalThis.AudioEncoder;
+  const { session: asked } = socket.last("session.update");
+  socket.tell({ type: "session.updated", session: asked });
+  await opening;
+  node("parley-capture").port.onmessage({ data: { samples: frame(), level: 0 } });
+  assert.equal(asked.audio.input.format.type, "audio/pcm");
+  assert.deepEqual([packets, socket.audio.length, session.isTalking], [[], 1, true]);
 });
 
 test("samples that are dropped are not part of the server's time", async (context) => {

@@ -2,7 +2,9 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Socket, begin, catchUp, comeBack, make, marks, open, settled } from "./session_host.mjs";
+import {
+  Socket, begin, catchUp, comeBack, make, marks, open, resume, settled,
+} from "./session_host.mjs";
 
 test("asks for a session with its settings", async () => {
   const { socket } = await open({
@@ -70,6 +72,134 @@ test("a conversation that is told again has the answer behind the message", asyn
   assert.deepEqual(session.transcript.entries.map(({ text }) => text), ["hello", "Hi"]);
 });
 
+test("a message goes out once, also where it comes before the session is open or has caught up",
+  async () => {
+    const { session } = make();
+    session.say("one");
+    const opening = session.open();
+    await settled();
+    const [socket] = Socket.all;
+    socket.open();
+    socket.tell({ type: "session.created", offset: 1, session: { id: "sess_a" }, resume });
+    await settled();
+    session.say("two");
+    const first = ["session.update"];
+    assert.deepEqual(socket.types(), first);
+    socket.tell({ type: "session.updated", session: {} });
+    await opening;
+    const request = ["conversation.item.create", "response.create"];
+    assert.deepEqual(socket.types(...first), ["conversation.item.create", ...request]);
+    for (const { item } of socket.sent.filter(({ item }) => item)) {
+      socket.tell({ type: "conversation.item.added", item });
+    }
+    socket.tell({ type: "response.created", response: { id: "r1" } });
+    socket.tell({ type: "response.done", response: { id: "r1", status: "completed", output: [] } });
+    const next = await comeBack(socket);
+    session.say("three");
+    assert.deepEqual(next.types(...marks), []);
+    catchUp(next);
+    assert.deepEqual(next.types(...marks), request);
+  });
+
+test("a reply that has ended meanwhile is not waited for", async () => {
+  const { session, socket } = await open();
+  session.say("hello");
+  const { item } = socket.sent.at(-2);
+  socket.tell({ type: "response.created", response: { id: "r1" } });
+  const next = await comeBack(socket, { recovered: false, epoch: 2 });
+  next.tell({ type: "conversation.item.added", item });
+  catchUp(next);
+  assert.equal(session.activity, "idle");
+});
+
+// ---- Stopping ----
+
+test("a second message stops the reply to the first before it has begun", async () => {
+  const { session, socket, log } = await open();
+  session.say("one");
+  session.say("two");
+  assert.deepEqual(socket.types("session.update"), [
+    "conversation.item.create", "response.create", "response.cancel", "conversation.item.create",
+    "response.create",
+  ]);
+  socket.tell({ type: "response.created", response: { id: "r1" } });
+  // By its name: another reply may have begun by then.
+  assert.equal(socket.sent.at(-1).response_id, "r1");
+  socket.tell({ type: "response.done", response: { id: "r1", status: "cancelled", output: [] } });
+  assert.equal(session.activity, "thinking");
+  socket.tell({ type: "response.created", response: { id: "r2" } });
+  assert.equal(socket.types().filter((type) => type === "response.cancel").length, 2);
+  socket.tell({ type: "response.done", response: { id: "r2", status: "completed", output: [] } });
+  assert.deepEqual([session.activity, log], ["idle", []]);
+});
+
+test("the reply to a spoken turn can be stopped before it begins, and the next one is wanted",
+  async () => {
+    const { session, socket } = await open();
+    const turn = () => {
+      socket.tell({ type: "input_audio_buffer.speech_started", item_id: "u" });
+      socket.tell({ type: "input_audio_buffer.speech_stopped", item_id: "u", audio_end_ms: 0 });
+    };
+    const cancelled = () => socket.sent.filter(({ type }) => type === "response.cancel")
+      .map(({ response_id: id }) => id);
+    turn();
+    session.interrupt();
+    assert.equal(session.activity, "idle");
+    socket.tell({ type: "response.created", response: { id: "r1" } });
+    assert.deepEqual([session.activity, cancelled()], ["idle", ["r1"]]);
+    socket.tell({ type: "response.done", response: { id: "r1", status: "cancelled", output: [] } });
+    turn();
+    session.interrupt();
+    turn();
+    socket.tell({ type: "response.created", response: { id: "r2" } });
+    assert.deepEqual([session.activity, cancelled()], ["thinking", ["r1"]]);
+  });
+
+test("a stop while a function is at work leaves its output without a reply", async () => {
+  let release;
+  const run = () => new Promise((resolve) => { release = resolve; });
+  const { session, socket } = await open({
+    tools: { slow: { description: "", run }, quick: { description: "", run: () => "" } },
+  });
+  const call = (id, name) => {
+    socket.tell({ type: "response.created", response: { id } });
+    socket.tell({
+      type: "response.function_call_arguments.done", response_id: id, call_id: `c-${id}`, name,
+      arguments: "{}",
+    });
+    socket.tell({ type: "response.done", response: { id, status: "completed", output: [] } });
+  };
+  call("r1", "slow");
+  assert.equal(session.activity, "thinking");
+  session.interrupt();
+  assert.equal(session.activity, "idle");
+  // The reply to another function does not wait for it.
+  call("r2", "quick");
+  await settled();
+  const answered = ["conversation.item.create", "response.create"];
+  assert.deepEqual(socket.types("session.update"), answered);
+  release("done");
+  await settled();
+  assert.deepEqual(socket.types("session.update"), [...answered, "conversation.item.create"]);
+});
+
+test("what is still said of a stopped reply is no hop of the next turn", async () => {
+  const { session, socket } = await open();
+  const hops = [];
+  session.on("hops", ({ tokenMs }) => hops.push(tokenMs));
+  session.say("one");
+  socket.tell({ type: "response.created", response: { id: "r1" } });
+  session.say("two");
+  const delta = (id) => socket.tell(
+    { type: "response.output_text.delta", response_id: id, item_id: `i-${id}`, delta: "a" });
+  delta("r1");
+  assert.deepEqual(hops, []);
+  socket.tell({ type: "response.done", response: { id: "r1", status: "cancelled", output: [] } });
+  socket.tell({ type: "response.created", response: { id: "r2" } });
+  delta("r2");
+  assert.equal(hops.length, 1);
+});
+
 test("another session begins empty", async () => {
   const { session, socket } = await open();
   session.say("hello");
@@ -111,6 +241,31 @@ test("functions run beside each other, and the reply to them is asked for once",
   assert.deepEqual(log, ["tool_failed"]);
 });
 
+test("a function may return what is no JSON", async () => {
+  const { socket } = await open({ tools: { odd: { description: "", run: () => () => {} } } });
+  socket.tell({
+    type: "response.function_call_arguments.done", response_id: "r1", call_id: "c", name: "odd",
+    arguments: "",
+  });
+  await settled();
+  assert.equal(socket.last("conversation.item.create").item.output, "null");
+});
+
+test("a listener that throws does not stop the session, and its error is the page's",
+  async (context) => {
+    const { session, socket } = await open();
+    const reports = [];
+    context.mock.method(globalThis, "queueMicrotask", (report) => reports.push(report));
+    session.on("event", () => { throw new Error("of the page"); });
+    const heard = [];
+    session.on("event", ({ type }) => heard.push(type));
+    socket.tell({ type: "response.created", response: { id: "r1" } });
+    context.mock.restoreAll();
+    assert.deepEqual([session.activity, heard], ["thinking", ["response.created"]]);
+    assert.equal(reports.length, 1);
+    assert.throws(reports[0], { message: "of the page" });
+  });
+
 test("errors have a code and a sentence", async () => {
   const { session, socket, log } = await open();
   socket.tell({ type: "error", error: { code: "rate_limit_exceeded", message: "20 turns" } });
@@ -137,9 +292,8 @@ test("a wrong address is an error of its own", async () => {
 
 test("a server that refuses the settings opens no session", async () => {
   // Of an event that it cannot read, the server does not know the id.
-  for (const id of ["parley-update", null]) {
+  for (const id of [undefined, null]) {
     const { session, socket, log, opening } = await begin();
-    assert.equal(socket.last("session.update").event_id, "parley-update");
     socket.refuse("session.update", id);
     await settled();
     assert.equal(session.link, "closed");
@@ -191,6 +345,29 @@ test("a session that is closed while it begins does not open", async () => {
   assert.deepEqual(socket.closes, [1000]);
 });
 
+test("a session that has ended does nothing any more, and says why", async () => {
+  const { session, socket, log } = await open();
+  session.close();
+  await assert.rejects(session.talk(), { code: "session_ended" });
+  await assert.rejects(session.press(), { code: "session_ended" });
+  assert.throws(() => session.say("hello"), { code: "session_ended" });
+  assert.equal(session.unlock().code, "session_ended");
+  session.hush();
+  session.interrupt();
+  await session.release();
+  assert.deepEqual([socket.types(), log], [["session.update"], ["closed"]]);
+});
+
+test("a session that is not open yet can be asked everything", async () => {
+  const { session, log } = make();
+  session.interrupt();
+  session.hush();
+  session.update({ instructions: "Be short." });
+  session.turnDetection = null;
+  assert.equal(session.send({ type: "response.create" }), false);
+  assert.deepEqual([session.turnDetection, log], [null, []]);
+});
+
 test("a listener may close the session as soon as it is open", async () => {
   for (const name of ["link", "updated"]) {
     const { session, socket, log, opening } = await begin();
@@ -228,6 +405,58 @@ test("settings that are refused after a return leave the session open", async ()
   assert.deepEqual(next.types(...marks), ["conversation.item.create", "response.create"]);
 });
 
+test("a setting that is refused is what it was, and those that follow are sent without it",
+  async () => {
+    const { session, socket, log } = await open({ session: { instructions: "Be short." } });
+    socket.answers = false;
+    session.update({ audio: { output: { voice: "nobody" } } });
+    session.turnDetection = "semantic_vad";
+    const [, first, second] = socket.sent.map(({ event_id: id }) => id);
+    socket.refuse("session.update", first);
+    assert.equal(socket.types().length, 3);
+    socket.refuse("session.update", second);
+    // The second refusal has the first one's reason.
+    assert.deepEqual(log, ["server_error"]);
+    const { session: asked } = socket.last("session.update");
+    assert.deepEqual([asked.instructions, asked.audio.output.voice], ["Be short.", undefined]);
+    assert.deepEqual(asked.audio.input.turn_detection, { type: "semantic_vad" });
+    socket.tell({ type: "session.updated", session: asked });
+    session.turnDetection = null;
+    assert.equal(session.turnDetection, null);
+    socket.refuse("session.update");
+    assert.deepEqual(session.turnDetection, { type: "semantic_vad" });
+    assert.deepEqual(log, ["server_error", "server_error"]);
+    assert.equal(socket.types().length, 5);
+  });
+
+test("a refusal takes back its own change, whatever was accepted before", async () => {
+  const { session, socket } = await open();
+  session.update({ instructions: "one" });
+  // A sideband has changed the session.
+  socket.tell({ type: "session.updated", session: {} });
+  socket.answers = false;
+  session.update({ instructions: "two" });
+  session.update({ instructions: "three" });
+  socket.tell({ type: "session.updated", session: {} });
+  socket.refuse("session.update");
+  session.speaks = false;
+  assert.equal(socket.last("session.update").session.instructions, "two");
+});
+
+test("a change that is refused while the connection is lost is not sent again", async () => {
+  const { session, socket } = await open();
+  socket.answers = false;
+  session.update({ audio: { output: { voice: "nobody" } } });
+  const { event_id: id } = socket.last("session.update");
+  const next = await comeBack(socket, { answers: false });
+  // The refusal was missed, and comes before the answer to what is sent now.
+  next.refuse("session.update", id);
+  next.refuse("session.update");
+  assert.equal(next.last("session.update").session.audio.output.voice, undefined);
+  next.tell({ type: "session.updated", session: {} });
+  assert.equal(session.link, "open");
+});
+
 test("another session that refuses the settings is the end", async () => {
   const { session, socket, log } = await open();
   const other = { recovered: false, id: "sess_b", epoch: 2, answers: false };
@@ -261,8 +490,9 @@ test("a refused request leaves the reply that is there, and newer requests", asy
   assert.equal(session.activity, "thinking");
   socket.tell({ type: "response.created", response: { id: "r1" } });
   session.say("three");
+  // That has stopped the reply before it.
   socket.refuse("response.create");
-  assert.equal(session.activity, "thinking");
+  assert.equal(session.activity, "idle");
   socket.tell({ type: "response.done", response: { id: "r1", status: "cancelled", output: [] } });
   assert.equal(session.activity, "idle");
 });

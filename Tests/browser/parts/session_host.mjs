@@ -87,10 +87,12 @@ export function make(options = {}) {
   return { session, log };
 }
 
-/** A session that the server has begun. Its settings are not confirmed yet. */
-export async function begin(options = {}) {
+/** A session that the server has begun. Its settings are not confirmed yet. `early` is done with it
+ *  as soon as it opens. */
+export async function begin(options = {}, early = () => {}) {
   const { session, log } = make(options);
   const opening = session.open();
+  early(session);
   // Tests look at it later.
   opening.catch(() => {});
   await settled();

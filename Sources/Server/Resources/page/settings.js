@@ -21,6 +21,11 @@ export class Settings {
   onApply = () => {};
   /** The user has chosen a device: "microphone" or "speaker", and its id. */
   onDevice = () => {};
+  /** The ids of the chosen devices; "" is the browser's choice. */
+  get devices() {
+    return { ...this.#devices };
+  }
+
   /** Returns the devices, as `ParleySession.devices` does. */
   listDevices = async () => ({ microphones: [], speakers: [] });
 
@@ -94,7 +99,11 @@ export class Settings {
       speaks: this.#find("speaks").checked,
       tools: [...this.#form.querySelectorAll("#tools input:checked")].map((box) => box.value),
     };
-    localStorage.setItem(storageKey, JSON.stringify(this.values));
+    try {
+      localStorage.setItem(storageKey, JSON.stringify(this.values));
+    } catch {
+      // The browser keeps nothing for this page.
+    }
     this.onApply(before);
     for (const kind of ["microphone", "speaker"]) {
       const id = this.#find(kind).value;

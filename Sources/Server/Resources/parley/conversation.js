@@ -119,9 +119,14 @@ export class Transcript {
     this.#isRetold = true;
   }
 
-  /** Everything was told again: from now on the events of speech and replies are the messages. */
+  /**
+   * Everything was told again: from now on the events of speech and replies are the messages.
+   * @returns whether it was told again
+   */
   endRetelling() {
+    const wasRetold = this.#isRetold;
     this.#isRetold = false;
+    return wasRetold;
   }
 
   /** A message that the user has typed, before the server knows it. Returns the entry. */

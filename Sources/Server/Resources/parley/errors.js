@@ -9,6 +9,7 @@ const sentences = {
   no_device: "No microphone was found. Connect one, and try again.",
   device_busy: "The microphone cannot be opened: another program may be using it.",
   device_lost: "The microphone was disconnected. Choose another one, or connect it again.",
+  no_speaker: "This loudspeaker cannot be used. Choose another one.",
   playback_blocked: "The browser does not play sound before a tap on the page.",
   too_short: "Hold the button while you speak.",
   invalid_address: "The address of the server is not valid.",

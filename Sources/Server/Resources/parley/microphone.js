@@ -127,6 +127,11 @@ export class Microphone {
     return this.#stream !== null;
   }
 
+  /** Whether it records, or is being opened. */
+  get isWanted() {
+    return this.#opening !== null;
+  }
+
   /** Whether it sends silence. */
   get isMuted() {
     return this.#isMuted;
@@ -200,7 +205,7 @@ export class Microphone {
       // Inside the tap: the context first, then the question for permission.
       this.#sound.unlock();
       if (!navigator.mediaDevices?.getUserMedia) throw new ParleyError("insecure_context");
-      stream = await navigator.mediaDevices.getUserMedia({ audio: this.#constraints });
+      stream = await this.#ask();
       const context = await this.#sound.ready();
       if (opening === this.#openings) return this.#start(context, stream);
       for (const track of stream.getTracks()) track.stop();
@@ -208,6 +213,18 @@ export class Microphone {
       for (const track of stream?.getTracks() ?? []) track.stop();
       if (opening === this.#openings) this.close();
       throw microphoneError(error);
+    }
+  }
+
+  /** Asks for the chosen device. One that is gone is replaced by the browser's choice. */
+  async #ask() {
+    const chosen = this.#deviceId;
+    try {
+      return await navigator.mediaDevices.getUserMedia({ audio: this.#constraints });
+    } catch (cause) {
+      if (!chosen || !["NotFoundError", "OverconstrainedError"].includes(cause?.name)) throw cause;
+      if (this.#deviceId === chosen) this.#deviceId = "";
+      return navigator.mediaDevices.getUserMedia({ audio: this.#constraints });
     }
   }
 

@@ -60,6 +60,8 @@ export class Sound {
   context = null;
   /** Called where the browser does not play. */
   onBlocked = () => {};
+  /** The chosen loudspeaker cannot be used. Receives a ParleyError. */
+  onSpeakerLost = () => {};
 
   /**
    * Makes and starts the context and the element. Call it inside the handler of a tap, a click or a key,
@@ -91,10 +93,19 @@ export class Sound {
     node.connect(this.#destination);
   }
 
-  /** Chooses the loudspeaker, where the browser can. */
+  /**
+   * Chooses the loudspeaker, where the browser can; "" is the browser's choice.
+   * @throws {ParleyError} where it cannot be used: the one before stays
+   */
   async useSpeaker(deviceId) {
+    const before = this.#sink;
     this.#sink = deviceId;
-    await this.#element?.setSinkId?.(deviceId);
+    try {
+      await this.#element?.setSinkId?.(deviceId);
+    } catch (cause) {
+      if (this.#sink === deviceId) this.#sink = before;
+      throw new ParleyError("no_speaker", cause?.message, cause);
+    }
   }
 
   /** Milliseconds between the worklet and the loudspeaker, as far as the browser knows them. */
@@ -117,12 +128,32 @@ export class Sound {
     this.#destination.channelCount = 1;
     this.#element = new Audio();
     this.#element.srcObject = this.#destination.stream;
-    if (this.#sink) this.#element.setSinkId?.(this.#sink);
+    if (this.#sink) this.#useFirstSpeaker();
     this.#loading = this.#load();
+    const { signal } = this.#listening;
+    globalThis.navigator?.mediaDevices?.addEventListener?.(
+      "devicechange", () => this.#checkSpeaker(), { signal });
     // iOS interrupts the context for a telephone call, and a laptop that sleeps suspends it.
     document.addEventListener("visibilitychange", () => {
       if (!document.hidden) this.unlock();
-    }, { signal: this.#listening.signal });
+    }, { signal });
+  }
+
+  /** The loudspeaker that was chosen before there was sound: the browser's choice takes its place. */
+  async #useFirstSpeaker() {
+    const chosen = this.#sink;
+    this.#sink = "";
+    await this.useSpeaker(chosen).catch(this.onSpeakerLost);
+  }
+
+  /** A loudspeaker that is gone plays nothing, and no other one takes its place by itself. */
+  async #checkSpeaker() {
+    const chosen = this.#sink;
+    if (!chosen) return;
+    const devices = await navigator.mediaDevices.enumerateDevices().catch(() => []);
+    const isThere = devices.some(({ kind, deviceId }) => kind === "audiooutput" && deviceId === chosen);
+    if (isThere || chosen !== this.#sink) return;
+    await this.useSpeaker("").catch(this.onSpeakerLost);
   }
 
   #load() {
