@@ -195,22 +195,25 @@ def test_holding_the_button_is_a_spoken_turn(open_page):
     expect(user_turn(page)).to_contain_text("forward")
     expect(agent_turn(page)).to_contain_text("forward")
     state(page, "Ready")
-    # The space key is the button, where no other control uses it.
+    # The space key is the button, where no other control uses it. Which words these turns have depends on
+    # where the recording is by now.
     page.get_by_role("log").focus()
     page.keyboard.down("Space")
     state(page, "You speak")
-    wait_for_packets(page, ENOUGH_PACKETS)
+    page.evaluate("window.sentPackets = 0")
+    wait_for_packets(page, 10)
     page.keyboard.up("Space")
+    expect(button).to_have_attribute("aria-pressed", "false")
     expect(page.locator(".turn.user")).to_have_count(2)
-    expect(user_turn(page)).to_contain_text("forward")
     # Enter on the button, which cannot be held, begins a turn and ends it.
     button.focus()
     page.keyboard.press("Enter")
     state(page, "You speak")
-    wait_for_packets(page, ENOUGH_PACKETS)
+    page.evaluate("window.sentPackets = 0")
+    wait_for_packets(page, 10)
     page.keyboard.press("Enter")
+    expect(button).to_have_attribute("aria-pressed", "false")
     expect(page.locator(".turn.user")).to_have_count(3)
-    expect(user_turn(page)).to_contain_text("forward")
 
 
 def test_a_short_press_is_no_turn(page):
@@ -362,6 +365,7 @@ def test_another_microphone_takes_over(open_page):
     processing = ("echoCancellation", "noiseSuppression", "autoGainControl")
     assert all(page.evaluate("window.constraints")[name] for name in processing)
     page.get_by_role("button", name="Settings").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
     names = page.locator("#microphone option").all_inner_texts()
     page.get_by_role("button", name="Cancel").click()
     assert len(names) >= 3, names
