@@ -24,6 +24,8 @@ public enum SessionOutput: Sendable {
     /// A response that a client asked for without having spoken had its first delta this long after
     /// it was asked for.
     case answered(after: Duration)
+    /// The words of a user's item are known, and no event says so: the client has asked for none.
+    case transcribed(itemID: String)
     /// A part of the session's recording, for the keeper of recordings.
     indirect case recorded(RecordingChunk)
     /// The session's state is broken, and the session must be ended: no later output may reach its

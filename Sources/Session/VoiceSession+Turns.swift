@@ -371,6 +371,8 @@ extension VoiceSession {
                 .transcriptionCompleted(
                     itemID: itemID, contentIndex: 0, transcript: text,
                     seconds: Double(awaited.samples) / Double(SampleRate.hz16000.hertz)))
+        } else if !text.isEmpty {
+            context.outputs.append(.transcribed(itemID: itemID))
         }
         // A turn without words (a cough, a slammed door) is not answered.
         let isAnswered =

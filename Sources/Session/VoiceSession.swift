@@ -18,7 +18,7 @@ import Codec
 /// `handleDeadline(at:)`. `noteLost` may be called at any time.
 /// - Getters: `id`, `parameters`, `hasUnheardAudio`, `awaitsActivity`, `isIdle`, `activity`, `hasTurnInFlight`,
 ///   `playedOut`, `hasEnoughSpeech(of:)`, `nextDeadline(after:)`, `ledger` (VoiceSession+Ledger),
-///   `items`, `canBeHandedOver`, `saved(items:at:)`.
+///   `items`, `item(_:)`, `canBeHandedOver`, `saved(items:at:)`.
 /// - Inputs: `start(at:)`, `handle(_:eventID:audio:at:)`, `handle(_: ClientEventError, at:)`,
 ///   `handleAudioPacket(_:at:)`, `handleActivity(at:)`, `handleUnheardAudio(at:)`,
 ///   `handle(_: AgentEvent, at:)`,

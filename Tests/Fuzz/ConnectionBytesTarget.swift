@@ -21,7 +21,7 @@ enum ConnectionBytesTarget: FuzzTarget {
     private enum Operation: UInt8, CaseIterable {
         case connect, upgrade, sendBytes, sendFrame, sendEvent, sendAudio, sendRequest, run
         case wait, read, setWindow, finishWriting, reset, failAccept, close, stop
-        case connectFrom, sendProxyHeader, suspend, drain
+        case connectFrom, sendProxyHeader, suspend, drain, sendCommand
     }
 
     static func run(_ input: FuzzInput) {
@@ -84,7 +84,7 @@ enum ConnectionBytesTarget: FuzzTarget {
                 if server.peers.count < maxPeers { server.connect(from: address) }
             default:
                 let peer = server.peers[Int(input.byte()) % server.peers.count]
-                perform(operation, by: peer, &input)
+                perform(operation, by: peer, of: server, &input)
             }
         }
         server.finish(politely: choices.seed % 2 == 0)
@@ -99,17 +99,27 @@ enum ConnectionBytesTarget: FuzzTarget {
     }
 
     private static func perform(
-        _ operation: Operation, by peer: FuzzedPeer, _ input: inout FuzzInput
+        _ operation: Operation, by peer: FuzzedPeer, of server: FuzzedServer,
+        _ input: inout FuzzInput
     ) {
         switch operation {
         case .upgrade:
-            let target = input.byte() % 2 == 0 ? "/v1/realtime?model=m" : "/debug/echo"
-            peer.send(Array(HTTPSamples.upgrade(to: target).utf8))
+            let request =
+                switch input.byte() % 4 {
+                case 1: HTTPSamples.upgrade(to: "/debug/echo")
+                case 3: OperatorSamples.upgrade
+                default: HTTPSamples.upgrade(to: "/v1/realtime?model=m")
+                }
+            peer.send(Array(request.utf8))
         case .sendBytes: peer.send(input.take(input.number() % 2_048))
         case .sendFrame: sendFrame(by: peer, &input)
         case .sendEvent:
             let events = EventSamples.all
             peer.send(.text, Array(events[Int(input.byte()) % events.count].text.utf8))
+        case .sendCommand:
+            let id = server.peers.lazy.compactMap(\.sessionID).last ?? "sess_none"
+            let commands = OperatorSamples.all(naming: id)
+            peer.send(.text, Array(commands[Int(input.byte()) % commands.count].text.utf8))
         case .sendAudio:
             peer.send(.binary, [UInt8](repeating: input.byte(), count: input.number() % 4_096))
         case .sendRequest:
@@ -162,7 +172,16 @@ enum ConnectionBytesTarget: FuzzTarget {
                     ).bytes(mask: WebSocketSamples.mask)
             )
         }
-        return requests + echoes + events + operationSeeds
+        let commands = OperatorSamples.all(naming: "sess_a").map { sample in
+            (
+                "operator-\(sample.name)",
+                [0x80, 1, 7] + Array(OperatorSamples.upgrade.utf8)
+                    + WebSocketSamples.Stream(
+                        name: "", frames: [(.text, true, Array(sample.text.utf8))]
+                    ).bytes(mask: WebSocketSamples.mask)
+            )
+        }
+        return requests + echoes + events + commands + operationSeeds
     }
 
     private static var operationSeeds: [(name: String, bytes: [UInt8])] {
@@ -190,6 +209,13 @@ enum ConnectionBytesTarget: FuzzTarget {
         let audio =
             code(.upgrade, 0, 0) + code(.sendEvent, 0, 12) + code(.sendAudio, 0, 0x55, 8, 0)
             + code(.sendEvent, 0, 1) + code(.run) + code(.wait, 6) + code(.run)
+        // The second connection watches the session of the first, and its turn, and closes it.
+        let watched =
+            code(.connect) + code(.upgrade, 0, 0) + code(.run) + code(.read, 0, 255, 255)
+            + code(.upgrade, 1, 3) + code(.sendCommand, 1, 1) + code(.sendCommand, 1, 5)
+            + code(.run) + code(.wait, 3) + code(.sendEvent, 0, 11) + code(.sendEvent, 0, 9)
+            + code(.wait, 3) + code(.read, 1, 255, 255) + code(.sendCommand, 1, 7) + code(.run)
+            + code(.wait, 3) + code(.setWindow, 1, 0, 0) + code(.wait, 5) + code(.drain, 0)
         let strangers =
             code(.connectFrom, 0) + code(.connectFrom, 0) + code(.connectFrom, 1)
             + code(.upgrade, 1, 0) + code(.sendFrame, 1, 0x89, 0) + code(.run) + code(.wait, 3)
@@ -200,6 +226,8 @@ enum ConnectionBytesTarget: FuzzTarget {
             ("echo-harsh", [3, 3] + echo), ("crowd", [4, 2] + crowd), ("stall", [0, 2] + stall),
             ("audio", [0, 1] + audio), ("proxied", [16, 1] + code(.sendProxyHeader, 0, 0) + turn),
             ("few-handles", [32, 1] + crowd), ("strangers", [4, 2] + strangers),
+            ("watched", [0, 1] + watched), ("watched-harsh", [1, 2] + watched),
+            ("watched-small-limits", [4, 1] + watched),
             ("drained", [0, 1] + turn + code(.drain, 3) + code(.suspend, 4) + code(.wait, 7)),
         ]
     }

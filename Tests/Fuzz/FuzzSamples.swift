@@ -58,9 +58,11 @@ enum HTTPSamples {
     }()
 
     /// A request for a WebSocket as browsers send it.
-    static func upgrade(to target: String) -> String {
+    /// - Parameter isForwarded: whether a proxy has passed it on.
+    static func upgrade(to target: String, isForwarded: Bool = true) -> String {
         "GET \(target) HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            + "Origin: http://localhost\r\nX-Forwarded-For: 203.0.113.9, 127.0.0.1\r\n"
+            + "Origin: http://localhost\r\n"
+            + (isForwarded ? "X-Forwarded-For: 203.0.113.9, 127.0.0.1\r\n" : "")
             + "Sec-WebSocket-Key: \(key)\r\nSec-WebSocket-Version: 13\r\n"
             + "Sec-WebSocket-Protocol: realtime, openai-insecure-api-key.x\r\n"
             + "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n\r\n"
@@ -126,6 +128,35 @@ enum WebSocketSamples {
             frames: [(.text, true, [65]), (.close, true, [3, 232] + Array("bye".utf8))]),
         Stream(name: "plain-close", frames: [(.close, true, [])]),
     ]
+}
+
+/// Messages of an operator's page.
+enum OperatorSamples {
+    /// A request for its WebSocket, from the server's own machine.
+    static let upgrade = HTTPSamples.upgrade(to: "/admin/live", isForwarded: false)
+
+    /// Every command.
+    /// - Parameter id: of the session that is watched and closed.
+    static func all(naming id: String) -> [TextSample] {
+        [
+            TextSample("sessions", #"{"type":"sessions.watch"}"#),
+            TextSample(
+                "sessions-full",
+                #"{"type":"sessions.watch","sort":"latency","order":"ascending","state":"idle","#
+                    + #""limit":100,"search":"m","after":"-7:\#(id)"}"#),
+            TextSample(
+                "sessions-before",
+                #"{"type":"sessions.watch","sort":"id","limit":1,"before":"0:\#(id)"}"#),
+            TextSample(
+                "sessions-last",
+                #"{"type":"sessions.watch","sort":"age","state":"connection","before":""}"#),
+            TextSample("sessions-none", #"{"type":"sessions.unwatch"}"#),
+            TextSample("watch", #"{"type":"session.watch","id":"\#(id)"}"#),
+            TextSample("unwatch", #"{"type":"session.unwatch"}"#),
+            TextSample("close", #"{"type":"session.close","id":"\#(id)"}"#),
+            TextSample("drain", #"{"type":"server.drain"}"#),
+        ]
+    }
 }
 
 /// Events of a client.

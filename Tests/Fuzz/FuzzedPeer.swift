@@ -16,8 +16,12 @@ final class FuzzedPeer {
     private let buffer = CompressionBuffer()
     /// Everything read, without interim responses, which depend on how the input was split.
     private(set) var received: [UInt8] = []
+    /// The session that it has; nil: none that it has read of.
+    private(set) var sessionID: String?
+    /// Whether it is shown the server, as an operator is.
+    private var isOperator = false
     /// Whether the answers depend on how this peer's bytes were split: agents may answer between
-    /// two reads, and a metrics scrape counts reads.
+    /// two reads, a metrics scrape counts reads, and an operator sees the memory of this process.
     private(set) var dependsOnCut = false
     private(set) var bytesSent = 0
     private(set) var bytesRead = 0
@@ -206,11 +210,30 @@ final class FuzzedPeer {
             fatalError("a text that is no UTF-8: \(Array(bytes))")
         }
         if words.contains(#""type":"response.created""#) { dependsOnCut = true }
+        if words.hasPrefix(#"{"type":"server.history""#) {
+            isOperator = true
+            dependsOnCut = true
+        }
         guard expectsEvents else { return }
+        if isOperator { return checkOperatorMessage(words) }
+        if words.contains(#""type":"session.created""#) {
+            sessionID = (try? JSONParser().parse(words))?["session"]?["id"]?.string ?? sessionID
+        }
         // The input may be a handshake that asks for the beta's dialect.
         guard !RealtimeSchema.beta.violations(inServerEvent: words).isEmpty else { return }
         let violations = RealtimeSchema.shared.violations(inServerEvent: words)
         require(violations.isEmpty, "\(violations) in \(words)")
+    }
+
+    private static let operatorTypes = [
+        "server.history", "server.overview", "sessions.page", "session.card", "session.event",
+        "session.watched", "session.ended", "session.closed", "error",
+    ]
+
+    /// A message to an operator's page, of which the protocol's tables know nothing.
+    private func checkOperatorMessage(_ words: String) {
+        let type = (try? JSONParser().parse(words))?["type"]?.string
+        require(Self.operatorTypes.contains(type ?? ""), "no message of an operator's: \(words)")
     }
 
     private func text(_ bytes: [UInt8]) -> String {

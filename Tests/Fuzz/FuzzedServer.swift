@@ -194,6 +194,7 @@ final class FuzzedServer {
         require(metrics.sessions.load(ordering: .relaxed) == 0, "sessions are counted")
         let gauges: [ShardMetric] = [
             .connectionsOpen, .sessionsOpen, .ledgerBytes, .agentTasks, .compressionContextBytes,
+            .sidebandsOpen,
         ]
         for gauge in gauges {
             let value = metrics.total(of: gauge)

@@ -115,7 +115,8 @@ final class FuzzedSession {
         while let output = session.nextOutput() {
             switch output {
             case .event(let event): check(event)
-            case .audio, .dropAudio, .dropItemAudio, .playback, .measured, .answered, .failed:
+            case .audio, .dropAudio, .dropItemAudio, .playback, .measured, .answered,
+                .transcribed, .failed:
                 break
             case .command(let command): commands.append(command)
             case .recorded(let chunk): check(chunk)

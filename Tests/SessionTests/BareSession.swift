@@ -56,6 +56,7 @@ final class BareSession: SessionCore {
         case .playback(let command): "playback \(command)"
         case .audio: "audio"
         case .measured, .answered: "measured"
+        case .transcribed(let itemID): "transcribed \(itemID)"
         case .failed(let fault): "failed \(fault)"
         case .recorded: "recorded"
         }

@@ -78,6 +78,8 @@ final class ScriptedSession {
     private(set) var measured: [TurnHop] = []
     /// First tokens of responses that were asked for without speech, after the request.
     private(set) var answered: [Duration] = []
+    /// Items whose words are known without an event that says so.
+    private(set) var transcribed: [String] = []
     /// Broken invariants that the session has reported.
     private(set) var faults: [SessionFault] = []
     /// How often recognition was told to load.
@@ -291,6 +293,7 @@ final class ScriptedSession {
                 audioTimes.append(Int(now.nanoseconds / 1_000_000))
             case .measured(let hop, _): measured.append(hop)
             case .answered(let delay): answered.append(delay)
+            case .transcribed(let itemID): transcribed.append(itemID)
             case .dropAudio(let responseID):
                 note("server", "drops queued audio of \(alias(responseID))")
             case .dropItemAudio(let itemID):

@@ -12,6 +12,10 @@ import Session
 public struct GuideAgent: LanguageModel {
     /// The pause between two numbers of a count. 600 ms: about as slow as a person counts.
     static let countingPause = Duration.milliseconds(600)
+    /// Turns of the user among which a count that is to go on is looked for. 32: a count of a hundred
+    /// that is interrupted at every third number. A conversation may have a thousand, and the event
+    /// loop waits for the guide.
+    static let maxTurnsBack = 32
 
     private let wallSeconds: @Sendable () -> Int
 
@@ -166,11 +170,11 @@ public struct GuideAgent: LanguageModel {
 
     // MARK: Earlier turns
 
-    /// The last reply, as far as the user heard it; nil: there is none.
+    /// The beginning of the last reply, as far as the user heard it; nil: there is none.
     private static func lastReply(in messages: [ModelMessage]) -> String? {
         for case .assistant(let text) in messages.reversed()
         where text.contains(where: { !$0.isWhitespace }) {
-            return text
+            return DemoAgent.beginning(of: text)
         }
         return nil
     }
@@ -194,8 +198,12 @@ public struct GuideAgent: LanguageModel {
         return last
     }
 
+    /// The count that the user has asked for last; nil: none of the last turns did.
     private static func lastCount(in messages: [ModelMessage]) -> SpokenCount? {
+        var turns = 0
         for case .user(let text) in messages.reversed() {
+            turns += 1
+            guard turns <= maxTurnsBack else { return nil }
             if case .count(let count) = GuideIntent(of: DemoAgent.beginning(of: text)) {
                 return count
             }

@@ -19,21 +19,45 @@ enum GuideIntent: Equatable {
     case unknown
 
     /// The intent of a message.
-    /// - Parameter text: its beginning; the work grows with its length.
+    /// - Parameter text: its beginning; the work grows with its length, and not with the rules'.
     init(of text: String) {
         let words = Self.words(of: text)
         guard !words.isEmpty else {
             self = .nothing
             return
         }
-        let message = " " + words.joined(separator: " ") + " "
-        let asksAboutSessions = Self.sessionWords.contains { message.contains(" \($0) ") }
-        if !asksAboutSessions, let count = SpokenCount(in: words) {
+        if !Self.sessionWords.contains(where: words.contains), let count = SpokenCount(in: words) {
             self = .count(count)
             return
         }
-        let rule = Self.rules.first { $0.fits(message, wordCount: words.count) }
+        guard words.count <= Self.maxWords else {
+            self = .unknown
+            return
+        }
+        let phrases = Self.phrases(of: words)
+        let rule = Self.rules.first { $0.fits(phrases, wordCount: words.count) }
         self = rule?.intent ?? .unknown
+    }
+
+    /// Words of a message that rules are tried on. 16: a longer one is about something else.
+    private static let maxWords = 16
+    /// Words of the longest phrase of a rule.
+    private static let maxPhraseWords = rules.reduce(1) { longest, rule in
+        rule.phrases.reduce(longest) { max($0, $1.count { $0 == " " } + 1) }
+    }
+
+    /// The words of a message, and every phrase of neighbouring words: some rules have dozens of
+    /// phrases, each of which is then one look into a table.
+    private static func phrases(of words: [String]) -> Set<String> {
+        var phrases: Set<String> = []
+        for start in words.indices {
+            var phrase = ""
+            for word in words[start...].prefix(maxPhraseWords) {
+                phrase += phrase.isEmpty ? word : " " + word
+                phrases.insert(phrase)
+            }
+        }
+        return phrases
     }
 
     /// The words of a text in lower case, without punctuation. "What's" is "what is".
@@ -60,12 +84,16 @@ enum GuideIntent: Equatable {
         /// The message has none of these.
         var lacks: [String] = []
         /// The message has at most so many words.
-        var maxWords = 16
+        var maxWords = GuideIntent.maxWords
 
-        func fits(_ message: String, wordCount: Int) -> Bool {
-            func has(_ phrase: String) -> Bool { message.contains(" \(phrase) ") }
-            return wordCount <= maxWords && needs.allSatisfy { $0.contains(where: has) }
-                && !lacks.contains(where: has)
+        /// All phrases that it looks for.
+        var phrases: [String] { needs.flatMap(\.self) + lacks }
+
+        /// - Parameter message: its words and phrases.
+        func fits(_ message: Set<String>, wordCount: Int) -> Bool {
+            wordCount <= maxWords
+                && needs.allSatisfy { $0.contains(where: message.contains) }
+                && !lacks.contains(where: message.contains)
         }
     }
 

@@ -211,14 +211,23 @@ extension ServerEvent {
             .responseOutputTextDelta, .responseOutputAudioTranscriptDelta,
             .responseFunctionCallArgumentsDone, .dtmfReceived, .error:
             true
+        // The result of a call that the server has made is in the item that is done.
+        case .responseOutputItemDone(_, _, let item), .conversationItemDone(let item, _):
+            item.isServerCall
         case .sessionCreated, .sessionUpdated, .inputAudioBufferCleared,
-            .inputAudioBufferTimeoutTriggered, .conversationItemDone, .conversationItemRetrieved,
-            .responseOutputItemDone, .responseContentPartAdded, .responseContentPartDone,
-            .responseOutputTextDone, .responseOutputAudioTranscriptDone,
-            .responseOutputAudioDelta, .responseOutputAudioDone,
+            .inputAudioBufferTimeoutTriggered, .conversationItemRetrieved,
+            .responseContentPartAdded, .responseContentPartDone, .responseOutputTextDone,
+            .responseOutputAudioTranscriptDone, .responseOutputAudioDelta, .responseOutputAudioDone,
             .responseFunctionCallArgumentsDelta, .rateLimitsUpdated, .outputAudioBufferCleared,
             .agentEvent, .resumed, .resumeUpdated, .goingAway, .recordingUpdated, .mcp:
             false
         }
+    }
+}
+
+extension ConversationItem {
+    /// Whether it is a call of a tool that the server makes itself.
+    fileprivate var isServerCall: Bool {
+        if case .mcp(.call) = kind { true } else { false }
     }
 }

@@ -115,7 +115,7 @@ extension Shard {
 
     private func scanForPage(_ view: OperatorView, on connection: Connection) {
         guard let query = view.query else { return }
-        guard view.page == nil else {
+        guard view.page == nil, connection.output.count <= OperatorView.maxWaitingBytes else {
             view.isPageDue = true
             return
         }
@@ -135,7 +135,7 @@ extension Shard {
         let shards = services.directory.all
         let scan = OperatorScan(number: view.takeNumber(), query: query, shards: shards.count)
         let (mailbox, token, number) = (inbox.mailbox, connection.token, scan.number)
-        let question = SurveyQuestion(query: query) { report in
+        let question = SurveyQuestion(query: query, patience: OperatorView.interval) { report in
             mailbox.post(
                 .showOperator(.report(report, of: purpose, number: number), on: token))
         }
@@ -215,6 +215,7 @@ extension Shard {
                 code: "drain_not_supported", message: "This server is not drained from here.")
             return send(OperatorMessage.error(error), toOperator: connection)
         }
+        guard !services.metrics.isDraining.load(ordering: .relaxed) else { return }
         logger.info(
             "an operator drains the server", metadata: ["operator": "\(view.subject ?? "none")"])
         drain()

@@ -1,5 +1,5 @@
 // Whether a model of this machine runs (`make brain`), for the conversation page. A look never
-// waits: it returns what was found last, and the shard that looks asks again when that is old.
+// waits: it returns what was found a moment ago; when that is old, the shard that looks asks again.
 
 import Codec
 import Session
@@ -36,7 +36,7 @@ package final class LocalModelWatch: Sendable {
 
     package init() {}
 
-    /// What was found last.
+    /// What was found in the time of `freshness`; unknown: nothing was.
     /// - Returns: the finding; and whether the caller is to ask the model, and to call `note` with
     ///   the result in any case.
     func look(at now: Instant) -> (finding: Finding, asks: Bool) {
@@ -76,13 +76,25 @@ package final class LocalModelWatch: Sendable {
         }
     }
 
-    /// What an answer says: another program may listen on the same port.
+    /// What an answer says: another program may listen on the same port. The page shows the name in a
+    /// command for the user's shell, so a name that means more than itself there is none.
     static func finding(in body: [UInt8]) -> Finding {
         // A value is good only as long as its parser.
         let parser = JSONParser()
         guard let list = try? parser.parse(body), var models = list["data"]?.elements,
-            let name = models.next()?["id"]?.string, !name.isEmpty, name.utf8.count <= maxNameBytes
+            let name = models.next()?["id"]?.string, !name.isEmpty, name.utf8.count <= maxNameBytes,
+            name.utf8.allSatisfy(isPlain)
         else { return .absent }
         return .running(model: name)
+    }
+
+    /// Whether a byte of a name stands for itself in a shell and in a Makefile.
+    private static func isPlain(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: "-_./:@+".utf8.contains(byte)
+        }
     }
 }

@@ -108,6 +108,8 @@ struct SessionScan {
     static let slotsPerTick = 1_024
 
     let question: SurveyQuestion
+    /// By when it must be over: then nobody waits for its answer any more.
+    let end: Instant
     var ranking: SessionRanking
     /// The next slot to look at.
     var nextSlot = 0
@@ -121,8 +123,9 @@ struct SessionScan {
     /// Time that it has taken of the shard.
     var nanoseconds = 0
 
-    init(_ question: SurveyQuestion) {
+    init(_ question: SurveyQuestion, end: Instant) {
         self.question = question
+        self.end = end
         let query = question.query
         ranking = SessionRanking(
             limit: query.limit, keepsLast: query.keepsLast, isReversed: query.isReversed)

@@ -16,6 +16,8 @@ typealias SurveyID = UInt64
 /// A question to one shard.
 struct SurveyQuestion: Sendable {
     let query: SessionQuery
+    /// How long its answer is waited for.
+    var patience = Survey.patience
     /// Takes its answer. Any thread.
     let answer: @Sendable (SurveyReport) -> Void
 }
@@ -133,7 +135,13 @@ struct SurveyTable {
     }
 
     /// Begins to look through the shard's connections.
-    mutating func begin(_ question: SurveyQuestion) { scans.append(SessionScan(question)) }
+    mutating func begin(_ question: SurveyQuestion, at now: Instant) {
+        scans.append(SessionScan(question, end: now + question.patience))
+    }
+
+    /// Forgets the scans whose answers nobody waits for any more. Operators ask every second: a shard
+    /// that needs longer than that for its connections would else have more and more to do.
+    mutating func dropLateScans(at now: Instant) { scans.removeAll { now >= $0.end } }
 
     /// The scan that is to go on; it is to be given back unless it is over.
     mutating func takeScan() -> SessionScan? { scans.isEmpty ? nil : scans.removeFirst() }

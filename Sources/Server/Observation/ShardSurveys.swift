@@ -42,7 +42,9 @@ extension Shard {
         connection.http?.beginAnswer(.survey(id))
         _ = deadlines.schedule(.survey(id), at: now + survey.patience)
         if asksNodes { askNodesForSessions(query, for: caller, as: id) }
-        let question = SurveyQuestion(query: query) { [noteReport] in noteReport($0, id) }
+        let question = SurveyQuestion(query: query, patience: survey.patience) { [noteReport] in
+            noteReport($0, id)
+        }
         for post in shards { post(.answerSurvey(question)) }
         return nil
     }
@@ -88,8 +90,9 @@ extension Shard {
 
     // MARK: Being asked
 
-    /// Goes on with the scans by a tick's share.
+    /// Goes on with the scans by a tick's share. One whose answer nobody waits for is dropped.
     func continueScans() {
+        surveys.dropLateScans(at: now)
         var slots = SessionScan.slotsPerTick
         while slots > 0, var scan = surveys.takeScan() {
             let start = io.now

@@ -118,6 +118,20 @@ extension Shard {
         }
     }
 
+    /// The words of an item are known. Its client gets no event of them, so operators get the item
+    /// again, now with its words.
+    @inline(never)
+    func showWords(ofItem id: String, in live: LiveSession, on connection: Connection) {
+        guard let observation = sidebands.observations[connection.token],
+            let item = live.session.item(id)
+        else { return }
+        for link in observation.observers where link.isOperator {
+            send(
+                .conversationItemAdded(item, previousItemID: nil), to: link, of: live, observation)
+        }
+        dismissSlowSidebands(of: observation, at: connection.token)
+    }
+
     /// Cuts off the sidebands for which too much waits on the way to their shard.
     private func dismissSlowSidebands(of observation: SessionObservation, at token: EventToken) {
         for link in observation.observers

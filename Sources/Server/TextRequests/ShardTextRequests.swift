@@ -187,7 +187,8 @@ extension Shard {
                 for part in request.parts(of: .error(.sessionFailed)) {
                     waiters += request.log.append(part)
                 }
-            case .command, .audio, .dropAudio, .dropItemAudio, .playback, .recorded: break
+            case .command, .audio, .dropAudio, .dropItemAudio, .playback, .transcribed, .recorded:
+                break
             }
         }
         // Only now: a reader that is done may go on with its next request, and another session.

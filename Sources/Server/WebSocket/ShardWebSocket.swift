@@ -329,6 +329,8 @@ extension Shard {
                 metrics.observe(hop.histogram, duration)
                 live.lastTurn.note(hop, duration)
             case .answered(let delay): live.lastTurn.note(.firstToken, delay)
+            case .transcribed(let itemID):
+                if connection.isObserved { showWords(ofItem: itemID, in: live, on: connection) }
             case .recorded(let chunk): services.recordings?.keep(chunk)
             case .failed(let fault):
                 note(fault, of: live.session)

@@ -174,6 +174,24 @@ import Testing
         #expect(said([.user("Go on.")]) == GuideReplies.nothingToGoOn)
     }
 
+    /// The guide runs on the event loop: its work must not grow with the conversation.
+    @Test func aCountOfLongAgoDoesNotGoOn() {
+        let begin: [ModelMessage] = [.user("Count to a hundred."), .assistant("1,")]
+        func afterTurns(_ turns: Int) -> GuideAgent.Step {
+            step(request(begin + (0..<turns).map { _ in .user("Go on.") }))
+        }
+        let rest = GuideReplies.counted(SpokenCount(first: 2, last: 100))
+        let most = GuideAgent.maxTurnsBack - 1
+        #expect(afterTurns(most) == .say(rest, pause: GuideAgent.countingPause))
+        #expect(afterTurns(most + 1) == .say(GuideReplies.nothingToGoOn))
+    }
+
+    @Test func theBeginningOfALongReplyIsRepeated() {
+        let long = String(repeating: "word ", count: 100_000)
+        let reply = said([.assistant(long), .user("Repeat that.")])
+        #expect(!reply.isEmpty && reply.utf8.count <= DemoAgent.maxBytesRead)
+    }
+
     @Test func theTokenLimitEndsAReply() async throws {
         var asked = request([.user("Count to four.")])
         asked.maxOutputTokens = 2

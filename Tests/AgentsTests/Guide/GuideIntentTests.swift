@@ -142,6 +142,16 @@ import Testing
         #expect(count == .count(SpokenCount(first: 1, last: 10)))
     }
 
+    /// A phrase is words beside each other, and no part of a word.
+    @Test func phrasesAreWholeWords() {
+        #expect(GuideIntent(of: "Are you a language model?") == .identity)
+        #expect(GuideIntent(of: "Am I talking to") == .identity)
+        #expect(GuideIntent(of: "Whowhat are youth") == .unknown)
+        let filler = String(repeating: " well", count: 13)
+        #expect(GuideIntent(of: "Interrupt\(filler)") == .interruption)
+        #expect(GuideIntent(of: "Interrupt\(filler) well well well") == .unknown)
+    }
+
     @Test func theRestOfACount() {
         #expect(SpokenCount(first: 1, last: 20).rest(after: 8) == SpokenCount(first: 9, last: 20))
         #expect(SpokenCount(first: 9, last: 5).rest(after: 7) == SpokenCount(first: 6, last: 5))

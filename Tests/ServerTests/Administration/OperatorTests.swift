@@ -9,6 +9,13 @@ import Testing
 
 @testable import Server
 
+/// Hears the same words in everything.
+private struct Scribe: SpeechRecognizer {
+    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String {
+        "go forward"
+    }
+}
+
 @Suite struct OperatorTests {
     private static let path = "/admin/live"
 
@@ -233,6 +240,31 @@ import Testing
         #expect(watching.closeCode == nil && world.second.shard.sidebands.joined.isEmpty)
     }
 
+    /// By default a client gets no event with the words of its user. They are known all the same.
+    @Test(arguments: [false, true])
+    func spokenWordsAreShown(clientGetsThem: Bool) throws {
+        let server = try SimulatedServer(
+            agents: AgentSet(model: SilentModel(), recognizer: Scribe()))
+        let client = server.openClient()
+        let watching = server.openClient(Self.path, subprotocols: ["parley-operator"])
+        server.run()
+        let created = try JSONParser().parse(try #require(client.texts.first))
+        let id = try #require(created["session"]?["id"]?.string)
+        let transcription = clientGetsThem ? #","transcription":{"model":"m"}"# : ""
+        client.send(
+            #"{"type":"session.update","session":{"type":"realtime","audio":{"input":{"#
+                + #""turn_detection":null\#(transcription)}}}}"#)
+        watching.send(#"{"type":"session.watch","id":"\#(id)"}"#)
+        pass(1, on: server)
+        client.send(.binary, [UInt8](repeating: 1, count: 48 * 200))
+        client.send(#"{"type":"input_audio_buffer.commit"}"#)
+        pass(1, on: server)
+        let shown = watching.texts.filter { $0.contains("go forward") }
+        let type = clientGetsThem ? "transcription.completed" : "conversation.item.added"
+        #expect(shown.count(where: { $0.contains(type) }) == 1)
+        #expect(client.hasSeen("go forward") == clientGetsThem)
+    }
+
     @Test func anotherSessionReplacesTheOneThatIsWatched() throws {
         let world = try SidebandWorld()
         let clients = [world.openClient(), world.openClient()]
@@ -319,6 +351,11 @@ import Testing
         watching.send(#"{"type":"server.drain"}"#)
         server.run()
         #expect(drains.withLock { $0 } == 1)
+        // Again, of which the log is not to fill.
+        server.metrics.isDraining.store(true, ordering: .relaxed)
+        watching.send(#"{"type":"server.drain"}"#)
+        server.run()
+        #expect(drains.withLock { $0 } == 1 && watching.closeCode == nil)
         let other = try SimulatedServer()
         let refused = other.openClient(Self.path, subprotocols: ["parley-operator"])
         refused.send(#"{"type":"server.drain"}"#)
@@ -398,6 +435,27 @@ import Testing
         pass(1, on: server)
         // What waited, and the page of the next second.
         #expect((2...6).contains(watching.events("sessions.page").count - count))
+        #expect(watching.closeCode == nil)
+    }
+
+    @Test func whatIsAskedForWithoutReadingIsNotQueued() throws {
+        let server = try SimulatedServer()
+        for _ in 0..<100 { _ = server.openClient() }
+        let watching = server.openClient(Self.path, subprotocols: ["parley-operator"])
+        let command = #"{"type":"sessions.watch","limit":100}"#
+        watching.send(command)
+        pass(1, on: server)
+        let slots = 0..<server.shard.connections.slotCount
+        let all = slots.compactMap { server.shard.connections[slot: $0] }
+        let connection = try #require(all.first { $0.isOperator })
+        let page = try #require(watching.events("sessions.page").last).utf8.count
+        watching.peer.window = 0
+        for _ in 0..<50 {
+            watching.send(command)
+            for _ in 0..<3 { #expect(server.run()) }
+        }
+        #expect(connection.output.count > OperatorView.maxWaitingBytes)
+        #expect(connection.output.count < OperatorView.maxWaitingBytes + 2 * page)
         #expect(watching.closeCode == nil)
     }
 }

@@ -32,7 +32,8 @@ import Testing
         _ tables: [ConnectionTable], _ query: SessionQuery
     ) -> (ranks: [SessionRank], position: Int, matching: Int) {
         let reports = tables.enumerated().map { shard, table in
-            var scan = SessionScan(SurveyQuestion(query: query) { _ in })
+            let question = SurveyQuestion(query: query) { _ in }
+            var scan = SessionScan(question, end: Self.clock.now)
             while !scan.isOver {
                 _ = scan.look(through: table, atMost: 7, clock: Self.clock, shard: shard)
             }

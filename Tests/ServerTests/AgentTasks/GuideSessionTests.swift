@@ -100,6 +100,31 @@ import Testing
             ])
     }
 
+    @Test func anOperatorSeesACallWithItsResult() throws {
+        let server = try SimulatedServer(agents: Self.agents)
+        let asking = client(of: server)
+        let watching = server.openClient("/admin/live", subprotocols: ["parley-operator"])
+        server.run()
+        let created = try JSONParser().parse(try #require(asking.texts.first))
+        let id = try #require(created["session"]?["id"]?.string)
+        /// The events with the call's result, by type.
+        func results() -> [String] {
+            watching.texts.filter { $0.contains(#""mcp_call""#) && $0.contains("sessions_open") }
+        }
+        func watch() {
+            watching.send(#"{"type":"session.watch","id":"\#(id)"}"#)
+            for _ in 0..<4 { server.run() }
+        }
+        watch()
+        ask("How many sessions are open?", asking, of: server)
+        for _ in 0..<4 { server.run() }
+        #expect(results().contains { $0.contains(#""type":"response.output_item.done""#) })
+        #expect(!results().contains { $0.contains(#""type":"conversation.item.added""#) })
+        // One that comes later sees it too.
+        watch()
+        #expect(results().contains { $0.contains(#""type":"conversation.item.added""#) })
+    }
+
     @Test func aSessionWithoutTheToolsIsToldSo() throws {
         let server = try SimulatedServer(agents: Self.agents)
         let client = server.openClient()

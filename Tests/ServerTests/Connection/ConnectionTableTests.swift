@@ -79,7 +79,7 @@ import Testing
         server.shard.surveys.begin(
             SurveyQuestion(query: SessionQuery()) { report in
                 answers.withLock { $0.append(report) }
-            })
+            }, at: server.io.now)
         let begun = server.shard.surveys.takeScan()
         var scan = try #require(begun)
         scan.nextSlot = 5

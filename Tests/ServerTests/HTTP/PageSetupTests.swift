@@ -117,6 +117,10 @@ import Testing
         (#"{"data":[{"id":"smollm2"}]}"#, LocalModelWatch.Finding.running(model: "smollm2")),
         (#"{"data":[]}"#, .absent), (#"{"data":[{"id":""}]}"#, .absent), ("<html>", .absent),
         (#"{"data":[{"id":7}]}"#, .absent), ("", .absent), ("[]", .absent),
+        (
+            #"{"data":[{"id":"Qwen/Qwen2.5-0.5B_q4:latest@a+b"}]}"#,
+            .running(model: "Qwen/Qwen2.5-0.5B_q4:latest@a+b")
+        ),
     ])
     func onlyAListOfModelsIsAModel(body: String, expected: LocalModelWatch.Finding) {
         #expect(LocalModelWatch.finding(in: Array(body.utf8)) == expected)
@@ -124,6 +128,13 @@ import Testing
 
     @Test func aLongNameIsNoName() {
         let name = String(repeating: "m", count: LocalModelWatch.maxNameBytes + 1)
+        let body = Array(#"{"data":[{"id":"\#(name)"}]}"#.utf8)
+        #expect(LocalModelWatch.finding(in: body) == .absent)
+    }
+
+    /// The page shows it in a command that users copy into a shell.
+    @Test(arguments: [#"m\"; id"#, "m$(id)", "m`id`", "m id", "m'", "m\\nid", "é", "m&", "m|id"])
+    func aNameThatAShellReadsOtherwiseIsNoName(name: String) {
         let body = Array(#"{"data":[{"id":"\#(name)"}]}"#.utf8)
         #expect(LocalModelWatch.finding(in: body) == .absent)
     }

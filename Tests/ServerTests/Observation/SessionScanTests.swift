@@ -25,7 +25,7 @@ import Testing
         var query = SessionQuery()
         query.state = .connection
         change(&query)
-        return SessionScan(SurveyQuestion(query: query) { _ in })
+        return SessionScan(SurveyQuestion(query: query) { _ in }, end: clock.now)
     }
 
     @Test func aScanTakesAsManyStepsAsItNeeds() throws {
@@ -54,7 +54,8 @@ import Testing
 
     @Test func oneIsFoundByItsId() throws {
         let table = try table(5)
-        var scan = SessionScan(SurveyQuestion(query: SessionQuery(id: "conn_0_3_0")) { _ in })
+        let question = SurveyQuestion(query: SessionQuery(id: "conn_0_3_0")) { _ in }
+        var scan = SessionScan(question, end: clock.now)
         _ = scan.look(through: table, atMost: 100, clock: clock, shard: 0)
         #expect(scan.ranking.sorted.map(\.token.index) == [3])
     }

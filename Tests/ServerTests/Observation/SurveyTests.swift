@@ -4,6 +4,7 @@
 import Codec
 import Session
 import Simulation
+import Synchronization
 import Testing
 
 @testable import Server
@@ -247,6 +248,23 @@ private struct Row: Equatable {
         }
         #expect(statuses.count { $0 == 200 } == SurveyTable.maxSurveys)
         #expect(statuses.count { $0 == 503 } == 1)
+    }
+
+    /// Operators ask again every second. A shard that cannot keep up does not fall back further.
+    @Test func aScanThatNobodyWaitsForIsDropped() throws {
+        let server = try SimulatedServer()
+        let answers = Mutex(0)
+        let question = SurveyQuestion(query: SessionQuery()) { _ in
+            answers.withLock { $0 += 1 }
+        }
+        for _ in 0..<3 {
+            server.shard.surveys.begin(question, at: server.io.now + .seconds(-1))
+        }
+        #expect(server.run())
+        #expect(!server.shard.surveys.isScanning && answers.withLock { $0 } == 0)
+        server.shard.surveys.begin(question, at: server.io.now)
+        #expect(server.run())
+        #expect(answers.withLock { $0 } == 1)
     }
 
     /// A tick looks at 1,024 slots, so that no client waits for a long scan.

@@ -39,6 +39,30 @@ private func errorCodes(_ script: ScriptedSession) -> [String] {
         #expect(script.session.isIdle)
     }
 
+    /// A client that asks for no transcripts gets none. The server knows the words all the same.
+    @Test(arguments: [false, true])
+    func theServerLearnsOfWordsThatTheClientGetsNoEventOf(clientGetsThem: Bool) throws {
+        let script = script { if !clientGetsThem { $0.transcription = nil } }
+        script.transcripts = [.success("go forward ten meters"), .success("")]
+        let packets = try SpeechRecording.goForward.packets()
+        script.speak(packets, from: 0)
+        script.speak(packets, from: 10_000)
+        script.run(until: 20_000)
+        let events = types(script).count { $0.hasSuffix("input_audio_transcription.completed") }
+        #expect(events == (clientGetsThem ? 2 : 0))
+        // The second turn has no words.
+        #expect(script.transcribed.count == (clientGetsThem ? 0 : 1))
+        for id in script.transcribed {
+            guard case .message(role: .user, let content) = script.session.item(id)?.kind,
+                case .inputAudio(_, let transcript) = content.first
+            else {
+                Issue.record("no spoken item")
+                continue
+            }
+            #expect(transcript == "go forward ten meters")
+        }
+    }
+
     /// The model is loaded once the client has named its audio, before any of it comes. A client
     /// that only writes text does not load it.
     @Test func aClientThatWillBeHeardHasTheRecogniserLoaded() {

@@ -2,10 +2,11 @@
 // is asked of the server, and the transcript of a session that is overheard.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { afterEach, beforeEach, mock, test } from "node:test";
 import { OverheardTranscript } from "../../../.build/js/page/admin/card.js";
 import { History, path, roundUp } from "../../../.build/js/page/admin/charts.js";
 import { bytes, hop, lag, replyDelay, span } from "../../../.build/js/page/admin/format.js";
+import { Live } from "../../../.build/js/page/admin/live.js";
 import { Query } from "../../../.build/js/page/admin/table.js";
 
 test("numbers are short", () => {
@@ -65,8 +66,12 @@ test("a page is asked for by its place and its order", () => {
   assert.deepEqual(query.command, { ...first, before: "4:c" });
   query.turn("last", null);
   assert.deepEqual(query.command, { ...first, before: "" });
+  // A second click comes before the page does.
+  query.turn("first", null);
+  query.turn("next", { first: "9:a", last: "5:b" });
   query.turn("next", null);
-  assert.deepEqual(query.command, first);
+  query.turn("previous", null);
+  assert.deepEqual(query.command, { ...first, after: "5:b" });
   query.sortBy("age");
   query.turn("next", { first: "9:a", last: "5:b" });
   query.sortBy("age");
@@ -119,6 +124,23 @@ test("what is said is read from the events and from earlier items", () => {
   assert.deepEqual(tell(added({ type: "function_call_output", call_id: "x", output: "7" })), []);
 });
 
+test("a call of the server's tools is shown with its result", () => {
+  const transcript = new OverheardTranscript();
+  const call = { id: "m1", type: "mcp_call", name: "count_sessions", arguments: "{}" };
+  const shown = (event) => transcript.apply(event).map(({ name, output, state }) => [name, output, state]);
+  assert.deepEqual(shown({ type: "response.output_item.added", item: call }),
+    [["count_sessions", undefined, "streaming"]]);
+  const done = { ...call, output: '{"sessions_open":1}' };
+  assert.deepEqual(shown({ type: "response.output_item.done", item: done }),
+    [["count_sessions", '{"sessions_open":1}', "done"]]);
+  // One of before.
+  assert.deepEqual(shown({ type: "conversation.item.added", item: { ...done, id: "m2", output: "7" } }),
+    [["count_sessions", "7", "done"]]);
+  // One that the user has approved.
+  assert.deepEqual(shown({ type: "conversation.item.done", item: { ...call, id: "m3", error: { message: "No." } } }),
+    [["count_sessions", "No.", "done"]]);
+});
+
 test("a reply that had begun before anybody looked on is whole at its end", () => {
   const transcript = new OverheardTranscript();
   const spoken = "response.output_audio_transcript";
@@ -138,4 +160,99 @@ test("a reply that had begun before anybody looked on is whole at its end", () =
   const [entry] = transcript.apply(
     { type: "conversation.item.truncated", item_id: "r3", transcript: "One," });
   assert.deepEqual([entry.text, entry.cut], ["One,", " two"]);
+});
+
+// ---- The connection ----
+
+let sockets = [];
+/** What the server answers when it is asked about a key. */
+let judgement = {};
+
+beforeEach(() => {
+  sockets = [];
+  judgement = { ok: true };
+  mock.timers.enable({ apis: ["setTimeout"] });
+  globalThis.location = { href: "http://localhost/admin" };
+  globalThis.fetch = async () => judgement;
+  globalThis.WebSocket = class {
+    constructor(address, protocols) {
+      Object.assign(this, { address, protocols, sent: [] });
+      sockets.push(this);
+    }
+
+    send(text) { this.sent.push(JSON.parse(text)); }
+
+    close() { this.isClosed = true; }
+  };
+});
+afterEach(() => mock.timers.reset());
+
+/** Lets the answer to a request arrive. */
+const settle = () => new Promise((resolve) => { setImmediate(resolve); });
+
+async function connected(key = "") {
+  const live = new Live();
+  live.keep("sessions", { type: "sessions.watch" });
+  live.open(key);
+  await settle();
+  sockets.at(-1).onopen();
+  return live;
+}
+
+test("a server that says nothing counts as lost, and is asked again", async () => {
+  const live = await connected();
+  assert.equal(live.state, "open");
+  for (let second = 0; second < 30; second += 1) {
+    mock.timers.tick(1000);
+    sockets[0].onmessage({ data: "{}" });
+  }
+  assert.equal(live.state, "open");
+  mock.timers.tick(9_999);
+  assert.equal(live.state, "open");
+  mock.timers.tick(1);
+  assert.deepEqual([live.state, sockets[0].isClosed], ["lost", true]);
+  // What the old connection does now is nobody's business.
+  sockets[0].onclose({ reason: "late" });
+  assert.match(live.reason, /nothing for ten seconds/);
+  mock.timers.tick(1000);
+  await settle();
+  assert.equal(sockets.length, 2);
+  sockets[1].onopen();
+  assert.deepEqual([live.state, sockets[1].sent], ["open", [{ type: "sessions.watch" }]]);
+  live.close();
+});
+
+test("a server that does not open the connection is asked again", async () => {
+  const live = new Live();
+  live.open("");
+  await settle();
+  mock.timers.tick(10_000);
+  assert.deepEqual([live.state, sockets.length, sockets[0].isClosed], ["lost", 1, true]);
+  live.close();
+  mock.timers.tick(60_000);
+  await settle();
+  assert.deepEqual([live.state, sockets.length], ["closed", 1]);
+});
+
+test("another key is tried while the first one is judged", async () => {
+  const live = new Live();
+  live.open("sk-first");
+  live.open("sk-second");
+  await settle();
+  assert.deepEqual(sockets.map(({ protocols }) => protocols[1]), ["openai-insecure-api-key.sk-second"]);
+  live.close();
+});
+
+test("a key that no browser can send is refused", async () => {
+  const live = new Live();
+  for (const key of ["sk-a/b", "sk-a=", "sk a", "sk-\u00e9"]) {
+    live.open(key);
+    await settle();
+    assert.deepEqual([live.state, sockets.length], ["refused", 0]);
+    assert.match(live.reason, /cannot send this key/);
+  }
+  live.open("sk-a.b_c-0~");
+  await settle();
+  assert.deepEqual(sockets[0].protocols, ["parley-operator", "openai-insecure-api-key.sk-a.b_c-0~"]);
+  live.close();
 });

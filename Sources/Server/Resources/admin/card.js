@@ -21,6 +21,8 @@ export class OverheardTranscript {
     if (event.type === "response.done") return this.#finish(event);
     if (event.type !== "conversation.item.added") return this.#transcript.apply(event);
     const { item } = event;
+    // A call that the server makes itself has its result in the item.
+    if (item.type === "mcp_call") return this.#transcript.apply(event);
     if (item.type === "function_call") {
       const { call_id, name, arguments: text } = item;
       if (item.status !== "completed") return [];

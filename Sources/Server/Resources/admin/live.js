@@ -5,6 +5,13 @@ const PATH = "/admin/live";
 const SUBPROTOCOL = "parley-operator";
 const KEY_PREFIX = "openai-insecure-api-key.";
 const LONGEST_PAUSE_SECONDS = 15;
+/** A message comes every second. After so long without one, in ms, the connection counts as lost: a browser
+ *  does not notice that a network is gone. */
+const LONGEST_SILENCE = 10_000;
+/** How long, in ms, the server may take to judge a key. */
+const LONGEST_JUDGEMENT = 10_000;
+/** What a subprotocol, and so a key, is made of (RFC 9110, token). */
+const TOKEN = /^[\w!#$%&'*+.^`|~-]*$/;
 
 /** Dispatches `message` for each message, and `state` when `state` changes. */
 export class Live extends EventTarget {
@@ -16,6 +23,7 @@ export class Live extends EventTarget {
   isOpenToAll = false;
   #key = "";
   #socket = null;
+  /** The end of a pause, or of the longest silence. */
   #timer = 0;
   #pause = 1;
   /** Commands that are sent again on a new connection, by their purpose. */
@@ -60,11 +68,16 @@ export class Live extends EventTarget {
   async #connect() {
     this.#set("connecting", "");
     const key = this.#key;
-    const token = {};
-    this.#socket = token;
+    if (!TOKEN.test(key)) {
+      this.#set("refused", "A browser cannot send this key: it has a character that no subprotocol may have.");
+      return;
+    }
+    // Stands for the socket that is to come, so that `close` ends this attempt.
+    const attempt = { close() {} };
+    this.#socket = attempt;
     // A browser hides why a handshake was refused, so a request asks first.
     const verdict = await judge(key);
-    if (this.#socket !== token) return;
+    if (this.#socket !== attempt) return;
     if (verdict.isRefused) {
       this.#socket = null;
       this.#set("refused", verdict.reason);
@@ -83,6 +96,7 @@ export class Live extends EventTarget {
     address.protocol = address.protocol.replace("http", "ws");
     const socket = new WebSocket(address, key ? [SUBPROTOCOL, KEY_PREFIX + key] : [SUBPROTOCOL]);
     this.#socket = socket;
+    this.#awaitMessage(socket);
     socket.onopen = () => {
       this.#pause = 1;
       this.#set("open", "");
@@ -90,6 +104,7 @@ export class Live extends EventTarget {
     };
     socket.onmessage = ({ data }) => {
       if (this.#socket !== socket) return;
+      this.#awaitMessage(socket);
       this.dispatchEvent(new CustomEvent("message", { detail: JSON.parse(data) }));
     };
     socket.onclose = ({ reason }) => {
@@ -97,7 +112,17 @@ export class Live extends EventTarget {
     };
   }
 
+  /** The connection is lost unless a message comes in time; the first one comes with its opening. */
+  #awaitMessage(socket) {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#lose("The server has sent nothing for ten seconds.");
+      socket.close();
+    }, LONGEST_SILENCE);
+  }
+
   #lose(reason) {
+    clearTimeout(this.#timer);
     this.#socket = null;
     this.#set("lost", reason);
     this.#timer = setTimeout(() => this.#connect(), 1000 * this.#pause);
@@ -116,6 +141,7 @@ async function judge(key) {
   try {
     const response = await fetch("/admin/sessions?limit=1&scope=node", {
       headers: key ? { Authorization: `Bearer ${key}` } : {}, cache: "no-store",
+      signal: AbortSignal.timeout(LONGEST_JUDGEMENT),
     });
     if (response.ok) return {};
     const reason = (await response.json())?.error?.message ?? `The server answers ${response.status}.`;

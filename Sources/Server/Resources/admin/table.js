@@ -31,13 +31,15 @@ export class Query {
     this.#start = {};
   }
 
-  /** Turns to another page: "first", "previous", "next" or "last". `page` is the one that is shown. */
+  /**
+   * Turns to another page: "first", "previous", "next" or "last". `page` is the one that is shown; while
+   * none is, the page that was asked for stays the one that is wanted.
+   */
   turn(where, page) {
-    this.#start = {
-      first: {}, last: { before: "" },
-      previous: page?.first ? { before: page.first } : {},
-      next: page?.last ? { after: page.last } : {},
-    }[where];
+    if (where === "first") this.#start = {};
+    if (where === "last") this.#start = { before: "" };
+    if (where === "previous" && page?.first) this.#start = { before: page.first };
+    if (where === "next" && page?.last) this.#start = { after: page.last };
   }
 
   /** A page that was to end before a row is the first one now: it begins at the beginning. */
