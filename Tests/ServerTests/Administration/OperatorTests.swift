@@ -253,6 +253,7 @@ private struct Scribe: SpeechRecognizer {
         let transcription = clientGetsThem ? #","transcription":{"model":"m"}"# : ""
         client.send(
             #"{"type":"session.update","session":{"type":"realtime","audio":{"input":{"#
+                + #""format":{"type":"audio/pcm","rate":24000},"#
                 + #""turn_detection":null\#(transcription)}}}}"#)
         watching.send(#"{"type":"session.watch","id":"\#(id)"}"#)
         pass(1, on: server)
