@@ -111,10 +111,10 @@ class Bot(Running):
                 model="gpt-none-such", system_instruction="Be brief.",
                 session_properties=events.SessionProperties(
                     audio=audio, tracing="auto", output_modalities=modalities)))
-        self.heard, self.out = Collector(), Collector()
+        self.heard, self.out, self.end = Collector(), Collector(), Collector()
         self.worker = PipelineWorker(
             Pipeline([pair.user(), self.heard, self.service, self.out, Loudspeaker(),
-                      pair.assistant()]),
+                      pair.assistant(), self.end]),
             params=PipelineParams(audio_in_sample_rate=24000, audio_out_sample_rate=24000),
             cancel_on_idle_timeout=False)
 
@@ -221,6 +221,8 @@ async def interruption_with_the_clients_turns(wire):
         check_cancelled(done, "client_cancelled")
         await wire.until("input_audio_buffer.cleared")
         await wire.until("conversation.item.truncated")
+        # An interruption drops what waits in each part of the pipeline: it must have passed them all.
+        await until(lambda: bot.end.of(InterruptionFrame), "the end of the interruption")
         await bot.type("hello")
         await until(lambda: bot.replies()[-1:] == ["You said: hello"], "the next reply")
         check_nothing_after(wire, done)
