@@ -20,11 +20,17 @@ def guide():
         yield server
 
 
-async def ask(session, text, responses):
-    """Sends a message, and reads to the end of `responses` responses; returns their events."""
+async def begin(session, text):
+    """Sends a message, and asks for the reply; returns how many events came before."""
     await session.say(text)
     start = len(session.events)
     await session.connection.response.create()
+    return start
+
+
+async def ask(session, text, responses):
+    """Sends a message, and reads to the end of `responses` responses; returns their events."""
+    start = await begin(session, text)
     for _ in range(responses):
         await session.until("rate_limits.updated")
     return session.events[start:]
@@ -32,9 +38,7 @@ async def ask(session, text, responses):
 
 async def interrupt(session, text, numbers):
     """Asks for a count, and interrupts it after some numbers; returns those that were said."""
-    await session.say(text)
-    start = len(session.events)
-    await session.connection.response.create()
+    start = await begin(session, text)
     for _ in range(numbers):
         await session.until("response.output_text.delta")
     await session.connection.response.cancel()

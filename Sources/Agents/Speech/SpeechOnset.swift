@@ -7,7 +7,7 @@ struct SpeechOnset {
     /// 300 ms before the speech are kept, as `server_vad` does by default (`prefix_padding_ms`): the
     /// first consonant is in them.
     static let marginSamples = 4_800
-    /// A window as likely speech as not is the beginning of it. `server_vad` asks for as much.
+    /// The least probability of speech, 0…1, of the first window. 0.5 is the default of `server_vad`.
     static let threshold: Float = 0.5
 
     /// Without the network nothing is left out.
@@ -19,13 +19,12 @@ struct SpeechOnset {
         var detector = VoiceActivityDetector(model: model)
         let window = VoiceActivityDetector.windowSamples
         return samples.withUnsafeBufferPointer { buffer in
-            for offset in stride(from: 0, through: buffer.count - window, by: window)
-            where detector.process(.init(rebasing: buffer[offset..<offset + window]))
-                >= Self.threshold
-            {
-                return samples.startIndex + max(0, offset - Self.marginSamples)
+            let offsets = stride(from: 0, through: buffer.count - window, by: window)
+            let onset = offsets.first { offset in
+                let samples = UnsafeBufferPointer(rebasing: buffer[offset..<offset + window])
+                return detector.process(samples) >= Self.threshold
             }
-            return samples.startIndex
+            return samples.startIndex + max(0, (onset ?? 0) - Self.marginSamples)
         }
     }
 }

@@ -77,7 +77,7 @@ package final class LocalModelWatch: Sendable {
     }
 
     /// What an answer says: another program may listen on the same port. The page shows the name in a
-    /// command for the user's shell, so a name that means more than itself there is none.
+    /// command for the user's shell, so a name with signs of the shell's language is not taken.
     static func finding(in body: [UInt8]) -> Finding {
         // A value is good only as long as its parser.
         let parser = JSONParser()
@@ -90,11 +90,6 @@ package final class LocalModelWatch: Sendable {
 
     /// Whether a byte of a name stands for itself in a shell and in a Makefile.
     private static func isPlain(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"):
-            true
-        default: "-_./:@+".utf8.contains(byte)
-        }
+        byte.isASCIIAlphanumeric || "-_./:@+".utf8.contains(byte)
     }
 }

@@ -108,7 +108,7 @@ struct SessionScan {
     static let slotsPerTick = 1_024
 
     let question: SurveyQuestion
-    /// By when it must be over: then nobody waits for its answer any more.
+    /// The moment at which the shard that asks gives up waiting.
     let end: Instant
     var ranking: SessionRanking
     /// The next slot to look at.

@@ -139,8 +139,8 @@ struct SurveyTable {
         scans.append(SessionScan(question, end: now + question.patience))
     }
 
-    /// Forgets the scans whose answers nobody waits for any more. Operators ask every second: a shard
-    /// that needs longer than that for its connections would else have more and more to do.
+    /// Removes the scans whose time is over. Operators ask every second, so the scans of a shard that
+    /// needs longer than a second for its connections would pile up.
     mutating func dropLateScans(at now: Instant) { scans.removeAll { now >= $0.end } }
 
     /// The scan that is to go on; it is to be given back unless it is over.

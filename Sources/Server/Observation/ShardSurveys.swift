@@ -90,7 +90,7 @@ extension Shard {
 
     // MARK: Being asked
 
-    /// Goes on with the scans by a tick's share. One whose answer nobody waits for is dropped.
+    /// Goes on with the scans by a tick's share. It removes those whose time is over.
     func continueScans() {
         surveys.dropLateScans(at: now)
         var slots = SessionScan.slotsPerTick

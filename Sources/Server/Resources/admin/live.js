@@ -1,6 +1,8 @@
 // The connection of the operator's page: asks whether the key is good, opens the WebSocket, comes back after
 // a loss, and asks again for what was shown.
 
+import { ParleyError } from "../parley/errors.js";
+
 const PATH = "/admin/live";
 const SUBPROTOCOL = "parley-operator";
 const KEY_PREFIX = "openai-insecure-api-key.";
@@ -69,7 +71,7 @@ export class Live extends EventTarget {
     this.#set("connecting", "");
     const key = this.#key;
     if (!TOKEN.test(key)) {
-      this.#set("refused", "A browser cannot send this key: it has a character that no subprotocol may have.");
+      this.#set("refused", new ParleyError("invalid_credential").message);
       return;
     }
     // Stands for the socket that is to come, so that `close` ends this attempt.

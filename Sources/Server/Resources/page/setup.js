@@ -77,9 +77,12 @@ function sentence({ url, state, model, is_used: isUsed }) {
   return [];
 }
 
+/** How long, in ms, the page waits for what its server has before it begins without. */
+const LONGEST_WAIT = 10_000;
+
 async function fetchSetup() {
   try {
-    const response = await fetch("/page/setup.json");
+    const response = await fetch("/page/setup.json", { signal: AbortSignal.timeout(LONGEST_WAIT) });
     return response.ok ? await response.json() : {};
   } catch {
     // The session's own connection shows what is wrong.
