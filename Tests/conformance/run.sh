@@ -85,7 +85,7 @@ for ((part = 0; part < parts; part++)); do
         "$work/report-$part" "$names" >"$work/spec-$part.json"
     printf '"servers": [{"agent": "Parley", "url": "ws://127.0.0.1:%s/debug/echo"}]}\n' \
         "$port" >>"$work/spec-$part.json"
-    "$venv/suite/bin/wstest" --mode fuzzingclient --spec "$work/spec-$part.json" \
+    "$venv/suite/bin/python" "$here/patient_suite.py" --mode fuzzingclient --spec "$work/spec-$part.json" \
         >"$work/suite-$part.log" 2>&1 &
     suites+=($!)
 done
