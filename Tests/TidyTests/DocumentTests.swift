@@ -96,13 +96,14 @@ private struct DocumentLinks {
 
     /// Names of source files in code spans that are the end of no path, as `document: name`.
     var missingFiles: [String] {
-        documents.flatMap { document in
-            Self.prose(of: document)
-                .flatMap {
-                    $0.matches(of: #/`([\w+][\w+.\/-]*\.(?:swift|py|sh|yaml))`/#).map(\.1)
-                }
-                .filter { name in !paths.contains { $0 == name || $0.hasSuffix("/" + name) } }
-                .map { "\(document.path): \($0)" }
+        documents.flatMap { document -> [String] in
+            let names: [Substring] = Self.prose(of: document).flatMap { line in
+                line.matches(of: #/`([\w+][\w+.\/-]*\.(?:swift|py|sh|yaml))`/#).map(\.1)
+            }
+            let missing = names.filter { name in
+                !paths.contains { $0 == name || $0.hasSuffix("/" + name) }
+            }
+            return missing.map { "\(document.path): \($0)" }
         }
     }
 

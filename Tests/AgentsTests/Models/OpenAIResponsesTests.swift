@@ -170,18 +170,19 @@ import Testing
         let request = try #require(host.requests.first)
         #expect(request.url == "https://r.test/v1/responses")
         #expect(request.headers.contains { $0 == ("Authorization", "Bearer secret") })
-        #expect(
-            String(decoding: request.body, as: UTF8.self)
-                == #"{"model":"gpt-x","stream":true,"store":false,"instructions":"be brief","#
-                + #""max_output_tokens":16,"tools":[{"type":"function","name":"f","#
-                + #""description":"does","parameters":{"type":"object"},"strict":false}],"#
-                + #""parallel_tool_calls":false,"tool_choice":{"type":"function","name":"f"},"#
-                + #""input":[{"type":"message","role":"system","content":"s"},"#
-                + #"{"type":"message","role":"user","content":"a"},"#
-                + #"{"type":"message","role":"assistant","content":"b"},"#
-                + #"{"type":"function_call","call_id":"1","name":"f","arguments":"{}"},"#
-                + #"{"type":"function_call_output","call_id":"1","output":"one"},"#
-                + #"{"type":"message","role":"user","content":[{"type":"input_text","text":"?"},"#
-                + #"{"type":"input_image","image_url":"https://a.test/b","detail":"high"}]}]}"#)
+        let expected = [
+            #"{"model":"gpt-x","stream":true,"store":false,"instructions":"be brief","#,
+            #""max_output_tokens":16,"tools":[{"type":"function","name":"f","#,
+            #""description":"does","parameters":{"type":"object"},"strict":false}],"#,
+            #""parallel_tool_calls":false,"tool_choice":{"type":"function","name":"f"},"#,
+            #""input":[{"type":"message","role":"system","content":"s"},"#,
+            #"{"type":"message","role":"user","content":"a"},"#,
+            #"{"type":"message","role":"assistant","content":"b"},"#,
+            #"{"type":"function_call","call_id":"1","name":"f","arguments":"{}"},"#,
+            #"{"type":"function_call_output","call_id":"1","output":"one"},"#,
+            #"{"type":"message","role":"user","content":[{"type":"input_text","text":"?"},"#,
+            #"{"type":"input_image","image_url":"https://a.test/b","detail":"high"}]}]}"#,
+        ]
+        #expect(String(decoding: request.body, as: UTF8.self) == expected.joined())
     }
 }

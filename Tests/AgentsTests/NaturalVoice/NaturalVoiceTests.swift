@@ -49,7 +49,8 @@ struct NaturalVoiceTests {
     @Test func theFirstRunsAreShort() async throws {
         let chunks = try await chunks("This is a sentence that takes a few seconds to say.")
         // 16 frames, rounded down to 20 ms; then 32.
-        #expect(chunks[0].samples.count == 16 * 256 / 441 * 441)
+        let first: Int = 16 * 256 / 441 * 441
+        #expect(chunks[0].samples.count == first)
         #expect(chunks[1].samples.count <= 32 * 256 + 441)
         #expect(chunks.dropLast().allSatisfy { $0.samples.count.isMultiple(of: 441) })
         let peak = chunks.flatMap(\.samples).map { abs(Int($0)) }.max() ?? 0

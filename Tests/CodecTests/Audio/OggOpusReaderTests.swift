@@ -239,9 +239,9 @@ import Testing
         stream.append(packets: [packet], granule: 960)
         expect(stream.bytes, gives: [], fails: .packetTooLong)
         // The longest possible packet: 120 ms in 48 frames of 1,275 bytes, each with its length.
-        let longest =
-            [16 << 3 | 3, 0x80 | 48] + (0..<47).flatMap { _ in [252, 255] as [UInt8] }
-            + [UInt8](repeating: 1, count: 48 * 1_275)
+        var longest: [UInt8] = [16 << 3 | 3, 0x80 | 48]
+        for _ in 0..<47 { longest += [252, 255] }
+        longest += [UInt8](repeating: 1, count: 48 * 1_275)
         var long = OggOpusStream()
         long.append(packets: [longest], granule: 5_760)
         #expect(Self.read([long.bytes]).packets.map(\.samples) == [5_760])

@@ -69,12 +69,10 @@ import Testing
         for seed in 1...50 as ClosedRange<UInt64> {
             var generator = SeededGenerator(seed: seed)
             // Each is put off by at most as many as may wait.
-            let came = (1...200).sorted { left, right in
-                left < right
-            }.map { (number: $0, delay: Int(generator.next() % UInt64(MediaOrder.maxWaiting))) }
-                .sorted { ($0.number + $0.delay, $0.number) < ($1.number + $1.delay, $1.number) }
-                .map(\.number)
-            let all = heard([0] + came)
+            let arrivals: [(time: Int, number: Int)] = (1...200).map { number in
+                (number + Int(generator.next() % UInt64(MediaOrder.maxWaiting)), number)
+            }
+            let all = heard([0] + arrivals.sorted { $0 < $1 }.map(\.number))
             #expect(all == Array(0...200), "seed \(seed)")
         }
     }

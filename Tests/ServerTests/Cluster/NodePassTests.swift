@@ -72,11 +72,15 @@ import Testing
     @Test func nothingOfAPassCanBeChanged() throws {
         let text = try makeText()
         let parts = text.split(separator: ".").map(String.init)
-        let changes = [
-            ["3"] + parts[1...], [parts[0], "-"] + parts[2...],
-            [parts[0], parts[1], "-"] + parts[3...],
-            Array(parts[..<3]) + ["\(Self.now + 15)", parts[4]],
-            Array(parts[..<4]) + ["AAAA"], Array(parts[..<4]), parts + ["x"],
+        func replacing(_ index: Int, by part: String) -> [String] {
+            var changed = parts
+            changed[index] = part
+            return changed
+        }
+        let changes: [[String]] = [
+            replacing(0, by: "3"), replacing(1, by: "-"), replacing(2, by: "-"),
+            replacing(3, by: "\(Self.now + 15)"), replacing(4, by: "AAAA"),
+            parts.dropLast(), parts + ["x"],
         ]
         for change in changes { #expect(try read(change.joined(separator: ".")) == nil) }
         for odd in ["", "....", String(repeating: ".", count: 600), "\u{0}.é.1.AA"] {
