@@ -163,7 +163,9 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "ServerTests",
-            dependencies: ["Server", "Agents", "Simulation", "CLinux", "COpenSSL", logging],
+            dependencies: [
+                "Server", "Agents", "Simulation", "TestMaterial", "CLinux", "COpenSSL", logging,
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "RecordsTests",
@@ -173,12 +175,13 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(
-            name: "ParleyTests", dependencies: ["parley", "Codec", "Server", "Session", logging],
+            name: "ParleyTests",
+            dependencies: ["parley", "Codec", "Server", "Session", "TestMaterial", logging],
             swiftSettings: strict),
         // Conversations as data, on the virtual clock; Tests/clients runs the same in real time.
         .testTarget(
             name: "ConversationTests",
-            dependencies: ["Server", "Session", "Codec", "Simulation", "YAML"],
+            dependencies: ["Server", "Session", "Codec", "Simulation", "TestMaterial", "YAML"],
             swiftSettings: strict),
         .testTarget(
             name: "HarnessTests", dependencies: ["parley-load", "Codec"], swiftSettings: strict),

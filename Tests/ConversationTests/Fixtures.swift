@@ -1,6 +1,7 @@
 // Locations of the conversations and of the table of recordings.
 
 import Foundation
+import TestMaterial
 import YAML
 
 /// The files under Tests/Fixtures.
@@ -21,8 +22,10 @@ enum Fixtures {
             .sorted()
     }()
 
-    static func file(ofConversation name: String) -> URL {
-        folder.appending(path: "conversations/\(name).yaml")
+    static func file(ofConversation name: String) -> GoldenFile {
+        GoldenFile(
+            "Tests/Fixtures/conversations/\(name).yaml",
+            test: "ConversationTests/ScriptedConversationTests.swift")
     }
 
     /// The table of recordings.

@@ -1,6 +1,6 @@
 // A conversation as data: Tests/Fixtures/conversations/README.md says what a file may hold.
 
-import Foundation
+import TestMaterial
 import YAML
 
 /// An action of the client and its time.
@@ -61,7 +61,7 @@ struct ClientAction {
 
 /// One file of Tests/Fixtures/conversations.
 struct ScriptedConversation {
-    let name: String
+    let file: GoldenFile
     /// The file's text before the expectations.
     let script: String
     /// `session` of the first `session.update`.
@@ -80,11 +80,11 @@ struct ScriptedConversation {
     let expected: [SeenEvent]
 
     init(_ name: String) throws {
-        let text = try String(contentsOf: Fixtures.file(ofConversation: name), encoding: .utf8)
+        file = Fixtures.file(ofConversation: name)
+        let text = try file.text()
         guard let marker = text.range(of: "\nexpect:") else {
             throw Fixtures.Failure(description: "\(name) expects nothing")
         }
-        self.name = name
         script = String(text[..<marker.lowerBound]) + "\n"
         let root = try YAMLValue(parsing: text)
         session = root["session"] ?? .map([])
@@ -99,10 +99,8 @@ struct ScriptedConversation {
         expected = (root["expect"]?.items ?? []).map { SeenEvent($0) }
     }
 
-    /// Writes the file again with other expectations.
-    func record(_ seen: [SeenEvent]) throws {
-        let lines = seen.map { "  - \($0)\n" }.joined()
-        try (script + "expect:\n" + lines).write(
-            to: Fixtures.file(ofConversation: name), atomically: true, encoding: .utf8)
+    /// The file's text with these expectations.
+    func text(expecting events: [SeenEvent]) -> String {
+        script + "expect:\n" + events.map { "  - \($0)\n" }.joined()
     }
 }

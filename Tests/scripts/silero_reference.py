@@ -6,12 +6,15 @@ exactly the same samples. Change both together.
     python3 Tests/scripts/silero_reference.py --model silero_vad_16k_op15.onnx           # writes
     python3 Tests/scripts/silero_reference.py --model silero_vad_16k_op15.onnx --check   # compares
 
+With UPDATE_GOLDEN=1 in the environment the second writes as well.
+
 Needs numpy and onnxruntime; the model is silero_vad/data/silero_vad_16k_op15.onnx in the wheel of
 PyPI silero-vad 6.2.3.
 """
 
 import argparse
 import json
+import os
 import pathlib
 import sys
 
@@ -22,6 +25,7 @@ FIXTURE = pathlib.Path(__file__).resolve().parent.parent / "Fixtures" / "silero_
 WINDOW = 512
 CONTEXT = 64
 TOLERANCE = 1e-5
+AGAIN = "`UPDATE_GOLDEN=1 make test-vad` writes the fixture anew; review the difference"
 
 # Resonances of four vowels: (2 r cos θ, r²) in 1/16,384 for each formant, at 16 kHz.
 VOWELS = [
@@ -112,16 +116,16 @@ def main():
         "sampleSum": int(samples.astype(numpy.int64).sum()),
         "probabilities": [round(value, 7) for value in probabilities(arguments.model, samples)],
     }
-    if not arguments.check:
+    if not arguments.check or os.environ.get("UPDATE_GOLDEN") == "1":
         FIXTURE.write_text(json.dumps(found, indent=1) + "\n")
         return
     stored = json.loads(FIXTURE.read_text())
     if stored["sampleSum"] != found["sampleSum"]:
-        sys.exit("the signal has changed: write the fixture again and review it")
+        sys.exit(f"the signal has changed: {AGAIN}")
     pairs = zip(stored["probabilities"], found["probabilities"], strict=True)
     worst = max(abs(left - right) for left, right in pairs)
     if worst > TOLERANCE:
-        sys.exit(f"the fixture differs from the model by {worst:.1e}: write it again and review it")
+        sys.exit(f"the fixture differs from the model by {worst:.1e}: {AGAIN}")
     print(f"the fixture agrees with the model within {worst:.1e}")
 
 

@@ -1,24 +1,24 @@
 // The tables of metrics in docs/operations.md are made from the exposition, so that a new metric is
-// declared once, in MetricFamilies. `UPDATE_GOLDEN=1 swift test` rewrites them; the diff is reviewed.
+// declared once, in MetricFamilies. `UPDATE_GOLDEN=1 make unit T=MetricsPageTests` rewrites them; the
+// diff is reviewed.
 
 import Codec
 import Foundation
 import Session
+import TestMaterial
 import Testing
 
 @testable import Server
 
 @Suite("The page of metrics")
 struct MetricsPageTests {
-    private static let page = URL(filePath: #filePath).deletingLastPathComponent()
-        .appending(path: "../../../docs/operations.md").standardized
     /// Labels whose values are not fixed.
     private static let openLabels = ["shard", "provider", "le"]
 
     @Test("docs/operations.md has the names, types, help and labels of all metrics")
     func pageIsTrue() throws {
-        let page = try String(contentsOf: Self.page, encoding: .utf8)
-        var expected = page
+        let page = GoldenFile("docs/operations.md")
+        var expected = try page.text()
         for (heading, families) in MetricFamily.sections {
             let rows = families.map(row).joined()
             let section = try #require(expected.range(of: "### \(heading)\n"), "\(heading)")
@@ -28,10 +28,8 @@ struct MetricsPageTests {
                     range: section.upperBound..<expected.endIndex))
             expected.replaceSubrange(table, with: rows)
         }
-        if ProcessInfo.processInfo.environment["UPDATE_GOLDEN"] == "1" {
-            try expected.write(to: Self.page, atomically: true, encoding: .utf8)
-        } else {
-            #expect(page == expected, "UPDATE_GOLDEN=1 rewrites the tables")
+        if let difference = try page.difference(from: expected) {
+            Issue.record("\(difference)")
         }
     }
 
