@@ -5,12 +5,11 @@
 source "$(dirname "$0")/common.sh"
 
 "$root/scripts/setup-apt.sh" test
-environment "$root/.venv-clients" "$root/Tests/clients/requirements.txt" \
-    "the client library and pytest"
+test_environment
 cd "$root" || exit
 measurement=$1
 shift
-python() { .venv-clients/bin/python "LoadTests/peers/$1.py" "${@:2}"; }
+python() { "$test_python" "LoadTests/peers/$1.py" "${@:2}"; }
 case $measurement in
     recogniser) python recogniser_turns "$@" && echo && python first_turns ;;
     voices) .build/release/voice-table "$@" && echo && python voice_sessions ;;

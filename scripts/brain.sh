@@ -11,7 +11,7 @@ venv=$root/.venv-brain
 packages=$root/scripts/brain-packages.txt
 
 install() {
-    cmp -s "$packages" "$venv/VERSION" && return
+    ! is_made "$venv" "$packages" --no-deps || return 0
     "$root/scripts/setup-apt.sh" brain
     say "building the local language model's server: about 5 minutes, this once"
     # Not built for exactly this processor: builds that use AMX crash in ggml_backend_amx_mul_mat on

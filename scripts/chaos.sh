@@ -6,7 +6,6 @@ source "$(dirname "$0")/common.sh"
 
 ((EUID == 0)) || fail "chaos.sh needs root: it cuts nodes off their network"
 "$root/scripts/setup-apt.sh" cluster test
-environment "$root/.venv-clients" "$root/Tests/clients/requirements.txt" \
-    "the client library and pytest"
+test_environment
 ulimit -n "$(ulimit -H -n)"
-exec "$root/.venv-clients/bin/python" "$root/LoadTests/chaos/chaos.py" "$@"
+exec "$test_python" "$root/LoadTests/chaos/chaos.py" "$@"

@@ -7,7 +7,6 @@ source "$(dirname "$0")/common.sh"
 ((EUID == 0)) || fail "network.sh needs root: it makes network namespaces"
 [[ -c /dev/net/tun ]] || fail "network.sh needs /dev/net/tun: the kernel's module tun"
 "$root/scripts/setup-apt.sh" test network
-environment "$root/.venv-browser" "$root/Tests/browser/requirements.txt" \
-    "the browser driver and pytest"
+test_environment
 "$root/scripts/js.sh" >/dev/null
-exec "$root/.venv-browser/bin/python" "$root/LoadTests/network/network.py" "$@"
+exec "$test_python" "$root/LoadTests/network/network.py" "$@"

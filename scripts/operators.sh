@@ -5,7 +5,6 @@
 source "$(dirname "$0")/common.sh"
 
 "$root/scripts/setup-apt.sh" test
-environment "$root/.venv-clients" "$root/Tests/clients/requirements.txt" \
-    "the client library and pytest"
+test_environment
 ulimit -n "$(ulimit -H -n)"
-exec "$root/.venv-clients/bin/python" "$root/LoadTests/operators/operators.py" "$@"
+exec "$test_python" "$root/LoadTests/operators/operators.py" "$@"

@@ -6,7 +6,6 @@ source "$(dirname "$0")/common.sh"
 
 ((EUID == 0)) || fail "outages.sh needs root: it mounts the disk that it fills"
 "$root/scripts/setup-apt.sh" test
-environment "$root/.venv-clients" "$root/Tests/clients/requirements.txt" \
-    "the client library and pytest"
+test_environment
 ulimit -n "$(ulimit -H -n)"
-exec "$root/.venv-clients/bin/python" "$root/LoadTests/outages/outages.py" "$@"
+exec "$test_python" "$root/LoadTests/outages/outages.py" "$@"

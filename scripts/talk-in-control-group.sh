@@ -16,8 +16,7 @@ sessions=${3:-4}
 shift $(($# < 3 ? $# : 3))
 binary=${PARLEY_BINARY:-$root/.build/release/parley}
 [[ -x $binary ]] || fail "$binary is missing: run \`make build\` first"
-python=$root/.venv-clients/bin/python
-[[ -x $python ]] || fail "$python is missing: run \`make test-clients\` first"
+test_environment
 
 cgroups=/sys/fs/cgroup
 if [[ -e $cgroups/cgroup.controllers ]]; then
@@ -65,7 +64,7 @@ until metrics >/dev/null; do
 done
 printf 'limit: %s bytes; resident at start: %s\n' "$limit" "$(metric process_resident_memory_bytes)"
 
-"$python" Tests/clients/talkers.py "$port" "$minutes" "$sessions" &
+"$test_python" Tests/clients/talkers.py "$port" "$minutes" "$sessions" &
 talkers=$!
 while kill -0 "$talkers" 2>/dev/null; do
     resident=$(awk '/^VmRSS/ { print $2 * 1024 }' "/proc/$server/status" 2>/dev/null || echo 0)

@@ -381,7 +381,7 @@ def main():
                     PARTS[part][1](calls)
         if "page" in parts:
             subprocess.run(
-                [ROOT / ".venv-browser/bin/python", HERE / "page_calls.py", folder,
+                [ROOT / ".venv-tests/bin/python", HERE / "page_calls.py", folder,
                  str(arguments.seconds)], check=True)
 
 

@@ -5,7 +5,7 @@ The agent is the one of examples/brain (FastAPI and LangGraph, with the check of
 conversation asks for a short story about every eight seconds, and the story is streamed for about half
 a second. Needs the Python environments of `make test-clients`.
 
-    .venv-clients/bin/python LoadTests/peers/agent_outages.py [--conversations 200]
+    .venv-tests/bin/python LoadTests/peers/agent_outages.py [--conversations 200]
 
 Prints one table: without a fallback, and with a second agent as fallback. A turn is lost where its
 response fails, also after its first words. "Last lost" is the time from the beginning of the trouble
@@ -27,7 +27,7 @@ import time
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BRAIN_PYTHON = ROOT / ".venv-brain/bin/python"
+BRAIN_PYTHON = ROOT / ".venv-tests/bin/python"
 PARLEY, AGENT, FALLBACK = 19_270, 19_271, 19_272
 SENTENCES = 40
 QUIET, TROUBLE, AFTER = 15, 10, 20

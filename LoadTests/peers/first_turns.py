@@ -2,7 +2,7 @@
 in the tenth, and the memory of the server before and after. Needs the Python environment of `make
 test-clients`.
 
-    .venv-clients/bin/python LoadTests/peers/first_turns.py [NAME=BINARY ...]
+    .venv-tests/bin/python LoadTests/peers/first_turns.py [NAME=BINARY ...]
 
 Options: --rounds 3. Each round starts a server for each row. The user names the format of the audio when
 the session opens, and commits some 3 s of speech. In the rows "speaks at once" that is all there is

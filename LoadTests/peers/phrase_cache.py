@@ -3,7 +3,7 @@ a hotel's reception, whose agent greets, confirms, fills pauses, and names guest
 CPU time is the whole server's, with the embedded voice. Needs the Python environment of
 `make test-clients`.
 
-    .venv-clients/bin/python LoadTests/peers/phrase_cache.py
+    .venv-tests/bin/python LoadTests/peers/phrase_cache.py
 
 Options: --calls 60  --at-once 10  --only same|calls. Prints a table.
 """

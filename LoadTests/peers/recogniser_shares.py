@@ -2,7 +2,7 @@
 embedded recogniser busy. Every attacker always has eight utterances of 10 s in the queue. The
 victim commits one of about 4 s, waits for its transcript, and pauses. Needs the Python environment of `make test-clients`.
 
-    .venv-clients/bin/python LoadTests/peers/recogniser_shares.py [NAME=BINARY ...]
+    .venv-tests/bin/python LoadTests/peers/recogniser_shares.py [NAME=BINARY ...]
 
 Options: --attackers 0,1,5,12  --turns 20 (of the victim, in each round)  --rounds 2. With
 several binaries, each number of attackers is measured on all of them. Prints a table.

@@ -3,7 +3,7 @@ wait for their words, and speak again after 2 to 4 s. The server has one core fo
 event loop, voice activity, one worker thread), this program another one. Needs the Python environment
 of `make test-clients`.
 
-    .venv-clients/bin/python LoadTests/peers/recogniser_turns.py [NAME=BINARY ...]
+    .venv-tests/bin/python LoadTests/peers/recogniser_turns.py [NAME=BINARY ...]
 
 Options: --users 2,4,8,12,16,20  --seconds 60. With several binaries, each number of users is measured on all of them. Prints a table, and how many
 users each server carries with a transcript p95 of at most 500 ms. The transcript's delay counts from

@@ -3,7 +3,7 @@ whose replies follow each other without a pause, on one core. A service of this 
 speech, so that nothing but its encoding is the server's work. No phrase is cached. Needs the Python
 environment of `make test-clients`.
 
-    .venv-clients/bin/python LoadTests/peers/reply_encoding.py [NAME=BINARY ...]
+    .venv-tests/bin/python LoadTests/peers/reply_encoding.py [NAME=BINARY ...]
 
 Options: --sessions 25,50,100,150,200  --complexity 5 (what a calm loop uses)  --seconds 30. Prints a
 table. A packet is late that comes after the moment at which it should be played, where the reply

@@ -6,7 +6,7 @@ commands of a typed and a spoken conversation; they are then repeated for many s
 from Sources/Server, and a command of any other script fails the run. Redis is a process of its
 own, without files.
 
-    .venv-clients/bin/python LoadTests/peers/store_operations.py [--records 20000] [--rounds 3]
+    .venv-tests/bin/python LoadTests/peers/store_operations.py [--records 20000] [--rounds 3]
 
 Needs redis-server, sox, pocketsphinx-testdata, the speech models, and the Python environment of `make
 test-clients`. PARLEY_TEST_BINARY names another build of Parley. CPU is that of the Redis process

@@ -3,7 +3,7 @@ builds or settings can be compared on a busy machine. A run of N turns is subtra
 model is `parley-load model`: 20 deltas, 20 ms apart. With --turns 4 --tokens 800 --rate 200, a turn is
 its deltas and little else, each in a tick of its own.
 
-    .venv-clients/bin/python LoadTests/peers/text_turn.py before=BINARY after="BINARY --records FILE"
+    .venv-tests/bin/python LoadTests/peers/text_turn.py before=BINARY after="BINARY --records FILE"
 
 Words behind the binary are further arguments for `parley serve`. The shard is the thread of the event
 loop; records, for example, are written by another. Options: --turns 40 --tokens 20 --rate 50. Needs valgrind, a release build of parley-load, and the

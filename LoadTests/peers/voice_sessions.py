@@ -2,7 +2,7 @@
 pause, with each of the embedded voices. No phrase is cached. Needs the Python environment of
 `make test-clients`, and for the natural voice `make voice`.
 
-    .venv-clients/bin/python LoadTests/peers/voice_sessions.py
+    .venv-tests/bin/python LoadTests/peers/voice_sessions.py
 
 Options: --voices marin,natural  --sessions 2,4,6,8  --seconds 20. Prints a table. A packet is late that
 comes after the moment at which it should be played, where the reply plays from its first packet on.

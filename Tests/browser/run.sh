@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the web page in Debian's Chromium, headless, with a recording as its microphone, and the parts of
-# parley.js on Node. Makes its virtual environment once. Leaves pictures in .build/browser/.
+# parley.js on Node. Leaves pictures in .build/browser/.
 #
 #   run.sh [PYTEST ARGUMENTS]      PARLEY_BINARY: the server, .build/release/parley by default
 #   run.sh --long                  the long tests as well, some of them in Firefox ESR
@@ -13,8 +13,7 @@ groups=(test)
 binary=${PARLEY_BINARY:-$root/.build/release/parley}
 [[ -x $binary ]] || fail "$binary is missing: run \`make build\` first"
 
-venv=$root/.venv-browser
-environment "$venv" "$root/Tests/browser/requirements.txt" "the browser driver and pytest"
+test_environment
 
 cd "$root/Tests/browser"
-PARLEY_TEST_BINARY=$binary exec "$venv/bin/python" -m pytest -q --tb=short -p no:cacheprovider "$@"
+PARLEY_TEST_BINARY=$binary exec "$test_python" -m pytest -q --tb=short -p no:cacheprovider "$@"

@@ -2,7 +2,7 @@
 client's `response.cancel`, and from the arrival of `input_audio_buffer.speech_started` at the client,
 to the end of the stream at the agent. The client and the agent share a process and its clock.
 
-    .venv-clients/bin/python Tests/clients/measure_barge_in.py [COUNT]
+    .venv-tests/bin/python Tests/clients/measure_barge_in.py [COUNT]
 """
 
 import asyncio

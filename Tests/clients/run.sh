@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # Runs the client tests, each against a real `parley serve`: the official openai SDK, `parley talk` with
-# human speech, HTTP, a scripted model server, and a web page's client on Node. The client libraries
-# openai-agents, pipecat and livekit-agents have an environment of their own, because they need other
-# versions of shared packages; MCP's earlier library and the openai SDK of the beta
-# have one each, because they have the names of their successors. Each environment is made once.
+# human speech, HTTP, a scripted model server, and a web page's client on Node. The openai SDK of the
+# beta has the name of its successor, so its file runs in an environment of its own.
 #
 #   run.sh [PYTEST ARGUMENTS]      PARLEY_BINARY: the server, .build/release/parley by default
 #
@@ -17,6 +15,8 @@ binary=${PARLEY_BINARY:-$root/.build/release/parley}
 cd "$root/Tests/clients"
 logs=$root/.build/test
 mkdir -p "$logs"
+test_environment
+earlier_environment
 libraries=(test_livekit.py test_openai_agents.py test_pipecat.py)
 beta=test_openai_beta.py
 
@@ -27,51 +27,14 @@ in_environment() {
     PARLEY_TEST_BINARY=$binary "$python" -m pytest -q --tb=short -p no:cacheprovider "$@"
 }
 
-use_clients() {
-    environment "$root/.venv-clients" requirements.txt "the client library and pytest"
-    environment "$root/.venv-mcp-earlier" requirements-mcp-earlier.txt "version 1 of MCP's library"
-}
-
-# The agents of examples/brain; LangGraph's adapter for AG-UI and OpenAI's types, which only the tests
-# use.
-use_brains() {
-    environment "$root/.venv-brain" "$root/examples/brain/requirements.txt" \
-        "FastAPI, LangGraph and Pydantic AI" ag-ui-langgraph==0.0.47 openai==3.51.0
-}
-
-use_libraries() {
-    environment "$root/.venv-agents" requirements-agents.txt \
-        "openai-agents, pipecat and livekit-agents" --no-deps
-}
-
-# The openai SDK of the beta's time.
-use_beta() {
-    environment "$root/.venv-beta" requirements-beta.txt "the openai SDK of the beta"
-}
-
 if (($#)); then
     if [[ " $* " == *"$beta"* ]]; then
-        use_beta
-        in_environment beta "$@"
-        exit
+        in_environment earlier "$@"
+    else
+        in_environment tests "$@"
     fi
-    for name in "${libraries[@]}"; do
-        if [[ " $* " == *"$name"* ]]; then
-            use_libraries
-            in_environment agents "$@"
-            exit
-        fi
-    done
-    use_clients
-    [[ " $* " != *test_brain* ]] || use_brains
-    in_environment clients "$@"
     exit
 fi
-
-use_clients
-use_brains
-use_libraries
-use_beta
 
 # start REPORT NAME FILES…: starts pytest on the files in the environment NAME; its output goes to
 # .build/test/REPORT.log.
@@ -96,10 +59,10 @@ for file in test_*.py; do
 done
 for part in 0 1; do
     read -ra files <<<"${parts[part]}"
-    start "clients-$part" clients "${files[@]}"
+    start "clients-$part" tests "${files[@]}"
 done
-start libraries agents "${libraries[@]}"
-start beta beta "$beta"
+start libraries tests "${libraries[@]}"
+start beta earlier "$beta"
 
 status=0
 for index in "${!running[@]}"; do

@@ -1,8 +1,8 @@
 """Agents of others behind the server: the brains of examples/brain, and LangGraph's AG-UI adapter.
 
-They run in an environment of their own (.venv-brain) with their real packages; the official openai
-SDK is the client. Some tests need a server that gives an agent its memory back, or signs its
-requests, which `parley asyncapi` and `parley openapi` show."""
+They run as processes of their own, with their real packages; the official openai SDK is the client.
+Some tests need a server that gives an agent its memory back, or signs its requests, which
+`parley asyncapi` and `parley openapi` show."""
 
 import asyncio
 import base64
@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -29,7 +30,6 @@ from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ROOT, ParleySer
 from pydantic import TypeAdapter
 from realtime_session import TOOL, Session, run
 
-PYTHON = ROOT / ".venv-brain/bin/python"
 EXAMPLES = ROOT / "examples/brain"
 LOGS = ROOT / ".build/test"
 EVENTS = TypeAdapter(RealtimeServerEvent)
@@ -73,7 +73,7 @@ class Brain:
         watched = ROOT / "Tests/clients/watched_brain.py"
         with open(LOGS / f"brain-{self.port}.log", "wb") as log:
             self.process = subprocess.Popen(
-                [PYTHON, watched, self.file, str(self.port), self.record],
+                [sys.executable, watched, self.file, str(self.port), self.record],
                 env=self.environment, stdout=log, stderr=log)
         deadline = time.monotonic() + HANG_GUARD
         while not self.listens():

@@ -19,7 +19,7 @@ from realtime_session import connect, run
 HERE = pathlib.Path(__file__).parent
 TOOLS = [sys.executable, str(HERE / "mcp_tool_server.py")]
 EARLIER = [
-    str(ROOT / ".venv-mcp-earlier" / "bin" / "python"), str(HERE / "mcp_earlier_server.py"),
+    str(ROOT / ".venv-earlier" / "bin" / "python"), str(HERE / "mcp_earlier_server.py"),
 ]
 NAMES = [
     "add", "fail", "slow", "meet", "big", "drop", "headers", "process", "protocol", "near", "order",

@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
 # Runs Silero's own ONNX model, with onnxruntime, on recordings of people, clean and in pink noise
 # at 15 and 5 dB. The Swift tests must agree with it to 1e-4 in every window. Also checks that the
-# stored fixture still matches the model. Makes its virtual environment once.
+# stored fixture still matches the model.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/../../scripts/common.sh"
 
-venv=$root/.venv-vad
+test_environment
 work=$root/.build/vad
 mkdir -p "$work"
-grep -hE '^(numpy|onnxruntime)==' "$root/scripts/models-tools.txt" >"$work/tools.txt"
-environment "$venv" "$work/tools.txt" onnxruntime --only-binary :all:
 model=$work/silero_vad_16k_op15.onnx
 if [[ ! -s $model ]]; then
     # The same wheel, checked by the same hash, from which the weights are taken.
@@ -27,8 +25,8 @@ with zipfile.ZipFile(next(work.glob("silero_vad-*.whl"))) as wheel:
 PYTHON
 fi
 
-"$venv/bin/python" "$root/Tests/scripts/silero_reference.py" --model "$model" --check
-"$venv/bin/python" "$root/Tests/vad/recordings.py" --model "$model" --output "$work"
+"$test_python" "$root/Tests/scripts/silero_reference.py" --model "$model" --check
+"$test_python" "$root/Tests/vad/recordings.py" --model "$model" --output "$work"
 cd "$root"
 PARLEY_STRICT=1 swift build --build-tests
 PARLEY_VAD_REFERENCE=$work PARLEY_STRICT=1 swift test --skip-build --disable-xctest \
