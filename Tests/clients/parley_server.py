@@ -17,8 +17,10 @@ ACTIVATION = ROOT / "Tests/clients/activation.py"
 # How long any test waits for an event, in seconds. It only ends a test that would wait for ever; no
 # test depends on how much earlier the event comes.
 HANG_GUARD = 300
-# The same for a connection of `websockets`, which has its own limits.
-PATIENT_WEBSOCKET = {"open_timeout": HANG_GUARD, "ping_timeout": HANG_GUARD}
+# The same for a connection of `websockets`, which has its own limits. It reads ahead of the test without
+# a limit: behind messages that no test reads it would not see the server's Close, and wait for it for
+# ten seconds.
+PATIENT_WEBSOCKET = {"open_timeout": HANG_GUARD, "ping_timeout": HANG_GUARD, "max_queue": None}
 # On a busy machine clients and services may be late, so the server's limits on them are as long. A
 # test of a limit sets it itself.
 PATIENT_LIMITS = {

@@ -86,7 +86,7 @@ class Misbehaving(RawSession):
 
 @contextlib.asynccontextmanager
 async def connect(server):
-    options = {"max_size": None, "max_queue": None, **PATIENT_WEBSOCKET}
+    options = {"max_size": None, **PATIENT_WEBSOCKET}
     async with websockets.asyncio.client.connect(server.realtime_url, **options) as connection:
         session = Misbehaving(connection)
         assert (await session.next())["type"] == "session.created"

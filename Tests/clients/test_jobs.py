@@ -458,7 +458,7 @@ def test_a_client_that_does_not_read_holds_its_worker(redis, workers, parley):
         narrow = socket.socket()
         narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         narrow.connect(("127.0.0.1", parley.port))
-        options = {"max_size": None, "compression": None, "max_queue": 1, **PATIENT_WEBSOCKET}
+        options = PATIENT_WEBSOCKET | {"max_size": None, "compression": None, "max_queue": 1}
         async with websockets.connect(parley.realtime_url, sock=narrow, **options) as client:
             async def send(**event):
                 await client.send(json.dumps(event))

@@ -15,7 +15,7 @@ import pytest
 from event_schema import check_event
 from openai import AsyncOpenAI, OpenAI
 from openai.types.beta.realtime import RealtimeServerEvent
-from parley_server import HANG_GUARD
+from parley_server import HANG_GUARD, PATIENT_WEBSOCKET
 from pydantic import TypeAdapter
 from recordings import word_errors, words
 from websockets.sync.client import connect as connect_websocket
@@ -96,9 +96,8 @@ async def connect(server, **query):
     client = AsyncOpenAI(
         api_key="any", base_url=server.base_url,
         websocket_base_url=server.base_url.replace("http", "ws"))
-    options = {"open_timeout": HANG_GUARD, "ping_interval": None}
     async with client.beta.realtime.connect(
-        model=MODEL, extra_query=query, websocket_connection_options=options
+        model=MODEL, extra_query=query, websocket_connection_options=PATIENT_WEBSOCKET
     ) as connection:
         session = Session(connection)
         await session.next()
