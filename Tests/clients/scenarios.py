@@ -13,9 +13,6 @@ import pytest
 from parley_server import HANG_GUARD
 from recording_proxy import RecordingProxy
 
-# Mostly they wait for speech to end.
-AT_ONCE = 4
-
 
 class Complaints(logging.Handler):
     """Warnings and errors that were logged, by thread."""
@@ -45,9 +42,9 @@ def for_each(scenarios):
 
 @contextlib.contextmanager
 def side_by_side(scenarios, server, advice=()):
-    """Starts all scenarios, which are coroutine functions of a relay. Yields a function that waits
-    for one and raises its exception. A scenario fails if the library logged a warning, unless it is
-    expected or among the sentences of `advice`."""
+    """Starts all scenarios at once, because mostly they wait for speech to end. They are coroutine
+    functions of a relay. Yields a function that waits for one and raises its exception. A scenario
+    fails if the library logged a warning, unless it is expected or among the sentences of `advice`."""
 
     def run(scenario):
         thread = threading.get_ident()
@@ -62,7 +59,7 @@ def side_by_side(scenarios, server, advice=()):
 
     complaints, threads = Complaints(), set()
     logging.getLogger().addHandler(complaints)
-    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+    with concurrent.futures.ThreadPoolExecutor(len(scenarios)) as pool:
         running = {scenario: pool.submit(run, scenario) for scenario in scenarios}
         yield lambda scenario: running[scenario].result()
     logging.getLogger().removeHandler(complaints)
@@ -80,7 +77,8 @@ async def until(is_true, what):
 
 
 async def speak(send, audio, rate=24000, milliseconds=20):
-    """Passes samples to a coroutine function in pieces, in real time."""
+    """Passes samples to a coroutine function in pieces, in real time: only then does speech meet a
+    reply that is being played."""
     size = 2 * rate // 1000 * milliseconds
     begin = time.monotonic()
     for index, start in enumerate(range(0, len(audio), size)):
