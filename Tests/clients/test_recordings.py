@@ -28,6 +28,8 @@ from raw_session import RawSession
 from realtime_session import run
 
 AGREED = {"consent": True}
+# Servers of tests in which only files count load no models, which takes a second of processor time.
+DEAF = ("--models", "/nonexistent")
 
 
 def recording(folder, side, ending=".opus"):
@@ -249,7 +251,7 @@ def test_the_agents_file_ends_at_what_was_heard(tmp_path, transport):
             await asyncio.sleep(1)
 
     with ParleyServer(
-        "--recordings", "asked", "--recordings-folder", str(tmp_path)
+        *DEAF, "--recordings", "asked", "--recordings-folder", str(tmp_path)
     ) as server:
         run(test(server))
     agent = decoded(recording(tmp_path, "agent"))
@@ -287,7 +289,7 @@ def test_without_consent_no_file(tmp_path, speech):
             assert not (await raw.until("parley.recording.updated"))["active"]
 
     with ParleyServer(
-        "--api-keys-file", str(keys), "--recordings-folder", str(folder)
+        *DEAF, "--api-keys-file", str(keys), "--recordings-folder", str(folder)
     ) as server:
         run(test(server))
         run(speak(server, "sk-always-0123456789abcdef"))
@@ -297,7 +299,7 @@ def test_without_consent_no_file(tmp_path, speech):
 def test_a_kill_costs_a_second_and_the_next_start_ends_the_files(tmp_path, speech):
     """All but the last second is in the file of a session that goes on, and is in the complete one."""
     packets = opus(speech + speech)
-    options = ["--recordings", "all", "--recordings-folder", str(tmp_path)]
+    options = [*DEAF, "--recordings", "all", "--recordings-folder", str(tmp_path)]
     written = []
 
     def recorded(tail):
@@ -344,7 +346,7 @@ def test_a_restart_loses_nothing(tmp_path, speech):
                 server.process.terminate()
                 await raw.connection.wait_closed()
 
-    options = ["--recordings", "all", "--recordings-folder", str(tmp_path)]
+    options = [*DEAF, "--recordings", "all", "--recordings-folder", str(tmp_path)]
     # Audio that is not committed is a turn in flight, which the restart waits for.
     with ParleyServer(*options, "--drain-timeout-ms", "0") as server:
         run(test(server))
@@ -437,7 +439,7 @@ class Bucket:
 
 
 def test_complete_files_are_put_to_a_server_that_was_away(tmp_path, speech):
-    options = ["--recordings", "all", "--recordings-folder", str(tmp_path)]
+    options = [*DEAF, "--recordings", "all", "--recordings-folder", str(tmp_path)]
 
     async def speak(server):
         async with session(server, audio=audio("audio/opus")) as raw:
@@ -480,7 +482,7 @@ def test_names_are_signed_as_s3_encodes_them(tmp_path, speech):
 
     with Bucket("/bucket/our calls/year=2026/a@b+(c)%7e") as bucket:
         with ParleyServer(
-            "--recordings", "all", "--recordings-folder", str(tmp_path), *bucket.options()
+            *DEAF, "--recordings", "all", "--recordings-folder", str(tmp_path), *bucket.options()
         ) as server:
             run(speak(server))
             wait_for(lambda: server.metric("parley_recording_uploads_total") == "2")
@@ -504,7 +506,7 @@ def test_a_large_file_is_put_as_a_whole(tmp_path):
 
     with Bucket() as bucket:
         with ParleyServer(
-            "--recordings", "all", "--recordings-folder", str(tmp_path), *bucket.options()
+            *DEAF, "--recordings", "all", "--recordings-folder", str(tmp_path), *bucket.options()
         ) as server:
             run(speak(server))
             wait_for(lambda: server.metric("parley_recording_uploads_total") == "2")
@@ -535,7 +537,7 @@ def test_a_file_that_cannot_be_read_is_not_given_up(tmp_path, speech):
     with Bucket() as bucket:
         bucket.is_down = True
         with ParleyServer(
-            "--recordings", "all", "--recordings-folder", str(tmp_path), *bucket.options()
+            *DEAF, "--recordings", "all", "--recordings-folder", str(tmp_path), *bucket.options()
         ) as server:
             run(speak(server))
             wait_for(lambda: failures(server) >= 1)
