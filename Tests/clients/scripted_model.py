@@ -2,7 +2,8 @@
 
 The last user message decides the answer. `weather` calls a function, once for each city in the
 message. `call NAME ARGUMENTS and NAME ARGUMENTS` makes these calls. `story` is long and slow and
-never ends, so that it can be interrupted at any time. `number N` says N different words slowly.
+never ends, so that it can be interrupted at any time. `number N` says N different words slowly, and
+`number N halts at M` waits behind the first M for `second_half`.
 `limit` stops at the token limit, `die` cuts the stream off, `refuse` answers 500, and `escapes`
 contains terminal control characters. Any other message is repeated. A conversation that begins with
 `halfway` always gets HALVES, with a wait between the two."""
@@ -24,8 +25,8 @@ STORY = "Once upon a time there was a server that never slept. " * 12
 class ScriptedModel:
     """Listens from `with` to its end; `requests` are the requests so far.
 
-    `second_half` lets an answer in halves continue, and `finished` is set when one has been
-    sent."""
+    `second_half` lets an answer that has halted continue, and `finished` is set when one in halves has
+    been sent."""
 
     def __init__(self):
         self.requests = []
@@ -56,6 +57,14 @@ class ScriptedModel:
             yield from said(re.findall(r"\S+\s*", HALVES[0]))
             second_half.wait(HANG_GUARD)
             yield from said(re.findall(r"\S+\s*", HALVES[1]))
+
+        def counted(text):
+            words = said(numbered(int(text.split()[1])))
+            halt = int(text.split()[-1]) if "halts" in text else len(words)
+            yield from words[:halt]
+            if words[halt:]:
+                second_half.wait(HANG_GUARD)
+            yield from words[halt:]
 
         def story():
             yield from said(STORY.split(" "), " ")
@@ -98,7 +107,7 @@ class ScriptedModel:
                 elif "escapes" in text:
                     self.stream(said(ESCAPES))
                 elif text.startswith("number "):
-                    self.stream(said(numbered(int(text.split()[1]))), pause=0.01)
+                    self.stream(counted(text), pause=0.01)
                 elif "story" in text:
                     self.stream(story(), pause=0.02)
                 else:

@@ -22,11 +22,11 @@ TOOL = {
 
 
 @contextlib.contextmanager
-def cluster(model, redis, *options):
+def cluster(model, redis, *options, of_second=()):
     """Two servers of one Redis."""
     made = arguments(model, redis, *options)
     with ParleyServer(*made, PARLEY_LLM_KEY="the-key") as first:
-        with ParleyServer(*made, PARLEY_LLM_KEY="the-key") as second:
+        with ParleyServer(*made, *of_second, PARLEY_LLM_KEY="the-key") as second:
             for server in (first, second):
                 while json.loads(server.get("/admin/sessions")[2])["nodes"] < 2:
                     time.sleep(0.05)
@@ -75,6 +75,7 @@ def numbers(count):
 
 
 def test_a_killed_server_costs_no_conversation(model, redis):
+    """Takes two seconds, in which servers learn of each other and of the end of one."""
     with cluster(model, redis) as (first, second):
         async def test():
             caller = Caller(first)
@@ -84,8 +85,9 @@ def test_a_killed_server_costs_no_conversation(model, redis):
             text, item = await reply(caller)
             assert text == "You said: Remember blue."
             await is_stored(raw(redis), caller, item)
-            await caller.ask("number 400")
-            while caller.words().count("w") < 100:
+            model.second_half.clear()
+            await caller.ask("number 100 halts at 60")
+            while caller.words().count("w") < 60:
                 await caller.next()
             session, known = caller.session["id"], len(model.requests)
             await asyncio.to_thread(kill, first)
@@ -93,16 +95,17 @@ def test_a_killed_server_costs_no_conversation(model, redis):
                 while True:
                     await caller.connection.recv()
             caller.server = second
+            model.second_half.set()
             resumed = await caller.come_back()
             assert resumed["type"] == "parley.resumed"
             assert resumed["session"]["id"] == session
             assert resumed["session"]["instructions"] == "Be brief."
             # Its model had not finished, and is asked again. What the client has of it is taken back.
             text, _ = await reply(caller)
-            assert text == numbers(400)
+            assert text == numbers(100)
             assert len(model.requests) == known + 1
             told = [each["content"] for each in model.requests[-1]["body"]["messages"]]
-            assert told[1:] == ["Remember blue.", "You said: Remember blue.", "number 400"]
+            assert told[1:] == ["Remember blue.", "You said: Remember blue.", "number 100 halts at 60"]
             await caller.ask("And now?")
             assert (await reply(caller))[0] == "You said: And now?"
             await caller.close()
@@ -116,13 +119,16 @@ def raw(redis):
 
 
 def test_a_restart_cuts_no_spoken_reply_short(model, redis):
-    with cluster(model, redis, "--drain-delay-ms", "0", "--drain-jitter-ms", "0") as (first, second):
+    # The second sends its part at once, and not at the pace of its playing.
+    with cluster(model, redis, "--drain-delay-ms", "0", "--drain-jitter-ms", "0",
+                 of_second=("--playout-lead-ms", "60000")) as (first, second):
         async def test():
             caller = Caller(first)
             await caller.open()
             await caller.configure(audio={"output": {"transport": "binary"}})
             await caller.ask("number 60")
-            while len(caller.packets) < 100:
+            # Two seconds are heard.
+            while len(caller.packets) < 20:
                 await caller.next()
             first.process.terminate()
             caller.server = second
@@ -261,6 +267,7 @@ def test_without_redis_a_session_lives_on_and_is_reached_from_everywhere(model, 
 
 
 def test_a_redis_that_comes_back_empty_learns_of_sessions_at_rest(model, redis):
+    """Takes the time between two reviews of what the store should have (StoredSession.shortestReview)."""
     with cluster(model, redis) as (first, second):
         async def test():
             caller = Caller(first)
