@@ -12,10 +12,13 @@ import wave
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "clients"))
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path += [str(TESTS), str(TESTS / "clients")]
 
 from parley_server import HANG_GUARD, ROOT, ParleyServer
 from recordings import DATA, convert
+
+pytest_plugins = ["pytest_parley"]
 
 # Waits for the page have no shorter time limit.
 expect.set_options(timeout=1000 * HANG_GUARD)
@@ -36,7 +39,10 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leaves out the long tests."""
+    """Leaves out the long tests. Those with a browser keep a processor busy, because it draws."""
+    for item in items:
+        if "browser" in item.fixturenames:
+            item.add_marker("busy")
     if config.getoption("--long"):
         return
     long = [item for item in items if item.get_closest_marker("long")]
@@ -152,10 +158,3 @@ def pictures():
     folder = ROOT / ".build/browser"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def pytest_terminal_summary(terminalreporter):
-    """The line that `make test` counts."""
-    count = {key: len(value) for key, value in terminalreporter.stats.items()}
-    failed = count.get("failed", 0) + count.get("error", 0)
-    terminalreporter.write_line(f"{count.get('passed', 0)} passed, {failed} failed")

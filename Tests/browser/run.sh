@@ -4,6 +4,9 @@
 #
 #   run.sh [PYTEST ARGUMENTS]      PARLEY_BINARY: the server, .build/release/parley by default
 #   run.sh --long                  the long tests as well, some of them in Firefox ESR
+#
+# With arguments, the named tests run in one process. Without, the files are dealt to PARLEY_WORKERS
+# processes, 3 by default.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/../../scripts/common.sh"
 
@@ -12,8 +15,10 @@ groups=(test)
 "$root/scripts/setup-apt.sh" "${groups[@]}"
 binary=${PARLEY_BINARY:-$root/.build/release/parley}
 [[ -x $binary ]] || fail "$binary is missing: run \`make build\` first"
-
+export PARLEY_TEST_BINARY=$binary
 test_environment
 
 cd "$root/Tests/browser"
-PARLEY_TEST_BINARY=$binary exec "$test_python" -m pytest -q --tb=short -p no:cacheprovider "$@"
+(($#)) || set -- -p xdist.plugin --dist loadfile --numprocesses "${PARLEY_WORKERS:-3}"
+exec "$test_python" -m pytest --disable-plugin-autoload -q -rN --tb=short --strict-markers \
+    -p no:cacheprovider "$@"

@@ -4,16 +4,25 @@ No test depends on the speed of the machine. A test waits for an event, not for 
 in parley_server.py, 300 s, only ends a test that would wait for ever. The server's time limits are
 as long (PATIENT_LIMITS), unless a test is about one of them. In such a test the limited event never
 comes, and nothing else must meet the limit. The fixture `figure` prints measurements, which fail no
-test. Swift tests assert exact times on the virtual clock."""
+test. Swift tests assert exact times on the virtual clock.
+
+Files run side by side in several workers, and each worker has servers of its own. A test that keeps a
+processor busy has the mark `busy`, and takes a token: see Tests/pytest_parley."""
 
 import pathlib
 import shutil
+import sys
 import tempfile
 
 import pytest
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+
 from parley_server import BINARY, ROOT, ParleyServer
 from recordings import goforward
 from scripted_model import ScriptedModel
+
+pytest_plugins = ["pytest_parley"]
 
 
 @pytest.fixture(scope="session")
@@ -55,21 +64,3 @@ def public():
         for path in [folder, *folder.rglob("*")]:
             path.chmod(0o755)
         yield folder
-
-
-FIGURES = []
-
-
-@pytest.fixture
-def figure():
-    """Takes a line with a measurement, printed after the tests."""
-    return FIGURES.append
-
-
-def pytest_terminal_summary(terminalreporter):
-    """Prints the figures, and the line that `make test` counts."""
-    for line in FIGURES:
-        terminalreporter.write_line(line)
-    count = {key: len(value) for key, value in terminalreporter.stats.items()}
-    failed = count.get("failed", 0) + count.get("error", 0)
-    terminalreporter.write_line(f"{count.get('passed', 0)} passed, {failed} failed")

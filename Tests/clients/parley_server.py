@@ -1,5 +1,7 @@
 """A real `parley serve` on a free port, and `parley talk` against it."""
 
+import contextlib
+import fcntl
 import http.client
 import itertools
 import json
@@ -8,6 +10,7 @@ import pathlib
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 from event_schema import check_event
@@ -33,10 +36,26 @@ PATIENT_LIMITS = {
 BINARY = os.environ.get("PARLEY_TEST_BINARY", str(ROOT / ".build/release/parley"))
 
 
+# The ports of tests. The kernel gives connections others (ip_local_port_range begins at 32,768), so none
+# takes a port between its choice and the moment when a program listens on it.
+PORTS = range(10_000, 20_000)
+
+
 def free_port():
-    """A port on which no program listens now."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+    """A port on which no program listens now. Tests of several processes share a counter, so that each
+    port is given once before any comes again."""
+    path = pathlib.Path(tempfile.gettempdir()) / f"parley-test-port-{os.getuid()}"
+    with open(path, "a+", encoding="ascii") as counter:
+        fcntl.flock(counter, fcntl.LOCK_EX)
+        counter.seek(0)
+        port = int(counter.read() or PORTS.start)
+        for _ in PORTS:
+            port = port + 1 if port + 1 in PORTS else PORTS.start
+            with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+                counter.truncate(0)
+                counter.write(str(port))
+                return port
+    raise RuntimeError(f"no port of {PORTS} is free")
 
 
 NUMBERS = itertools.count(1)
@@ -63,7 +82,7 @@ class ParleyServer:
         } | PATIENT_LIMITS | environment
         logs = ROOT / ".build/test"
         logs.mkdir(parents=True, exist_ok=True)
-        self.log_path = logs / f"serve-{self.port}-{next(NUMBERS)}.log"
+        self.log_path = logs / f"serve-{os.getpid()}-{next(NUMBERS)}.log"
         self.process = None
         self.expected_status = 0
 

@@ -1,78 +1,53 @@
 #!/usr/bin/env bash
-# Runs the client tests, each against a real `parley serve`: the official openai SDK, `parley talk` with
-# human speech, HTTP, a scripted model server, and a web page's client on Node. The openai SDK of the
+# Runs the client tests, each against a real `parley serve`: the libraries of applications, `parley talk`
+# with human speech, HTTP, scripted model servers, and a web page's client on Node. The openai SDK of the
 # beta has the name of its successor, so its file runs in an environment of its own.
 #
 #   run.sh [PYTEST ARGUMENTS]      PARLEY_BINARY: the server, .build/release/parley by default
 #
-# With arguments, only the named tests run.
+# With arguments, only the named tests run, in one process. Without, all files are dealt to PARLEY_WORKERS
+# processes, four for each processor by default, because most tests wait. Tests/pytest_parley/order.py says
+# in which order.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/../../scripts/common.sh"
 
 "$root/scripts/setup-apt.sh" test
 binary=${PARLEY_BINARY:-$root/.build/release/parley}
 [[ -x $binary ]] || fail "$binary is missing: run \`make build\` first"
+export PARLEY_TEST_BINARY=$binary
 cd "$root/Tests/clients"
-logs=$root/.build/test
-mkdir -p "$logs"
 test_environment
 earlier_environment
-libraries=(test_livekit.py test_openai_agents.py test_pipecat.py)
 beta=test_openai_beta.py
-
-# in_environment NAME ARGUMENTS…: runs pytest in that environment.
-in_environment() {
-    local python=$root/.venv-$1/bin/python
-    shift
-    PARLEY_TEST_BINARY=$binary "$python" -m pytest -q --tb=short -p no:cacheprovider "$@"
-}
+# Plugins of the libraries would be loaded as well, and cost each worker a second.
+pytest=(-m pytest --disable-plugin-autoload -q -rN --tb=short --strict-markers -p no:cacheprovider)
 
 if (($#)); then
-    if [[ " $* " == *"$beta"* ]]; then
-        in_environment earlier "$@"
-    else
-        in_environment tests "$@"
-    fi
-    exit
+    [[ " $* " != *"$beta"* ]] || exec "$earlier_python" "${pytest[@]}" "$@"
+    exec "$test_python" "${pytest[@]}" "$@"
 fi
 
-# start REPORT NAME FILES…: starts pytest on the files in the environment NAME; its output goes to
-# .build/test/REPORT.log.
-reports=()
-running=()
-start() {
-    local report=$logs/$1.log
-    shift
-    reports+=("$report")
-    in_environment "$@" >"$report" 2>&1 &
-    running+=($!)
-}
+logs=$root/.build/test
+mkdir -p "$logs"
+# Logs of servers from earlier runs.
+find "$logs" -name 'serve-*.log' -mtime +1 -delete
+reports=("$logs"/clients{-beta,}.log)
+statuses=(0 0)
+"$earlier_python" "${pytest[@]}" "$beta" >"${reports[0]}" 2>&1 &
+earlier=$!
+"$test_python" "${pytest[@]}" --ignore "$beta" -p xdist.plugin --dist loadfile \
+    --numprocesses "${PARLEY_WORKERS:-$(($(nproc) * 4))}" 2>&1 | tee "${reports[1]}" || statuses[1]=1
+wait "$earlier" || statuses[0]=1
+cat "${reports[0]}"
 
-# Side by side, because mostly the tests wait: for the end of simulated speech, or for a server. Every
-# second file goes into the same part, the libraries into a third, and the beta's SDK into a fourth.
-parts=([0]="" [1]="")
-part=0
-for file in test_*.py; do
-    [[ " ${libraries[*]} $beta " == *" $file "* ]] && continue
-    parts[part]+=" $file"
-    part=$((1 - part))
-done
-for part in 0 1; do
-    read -ra files <<<"${parts[part]}"
-    start "clients-$part" tests "${files[@]}"
-done
-start libraries tests "${libraries[@]}"
-start beta earlier "$beta"
-
-status=0
-for index in "${!running[@]}"; do
-    wait "${running[index]}" || status=1
-    say "${reports[index]##*/}"
-    cat "${reports[index]}"
-done
-
-# One line for `make test`: conftest.py closes each run with "N passed, N failed".
+# One line for `make test`, from the line "N passed, N failed" with which each run closes. A run that
+# failed has at least one failure, even if it ended before that line.
+passed=0 failed=0
 closing='^([0-9]+) passed, ([0-9]+) failed$'
-sed -nE "s/$closing/\1 \2/p" "${reports[@]}" |
-    awk '{ passed += $1; failed += $2 } END { printf "%d passed, %d failed\n", passed, failed }'
-exit "$status"
+for index in 0 1; do
+    read -r one other < <(sed -nE "s/$closing/\1 \2/p" "${reports[index]}") || { one=0 other=0; }
+    ((statuses[index] == 0 || other > 0)) || other=1
+    passed=$((passed + one)) failed=$((failed + other))
+done
+printf '%d passed, %d failed\n' "$passed" "$failed"
+((failed == 0))

@@ -12,6 +12,8 @@ from conversation_judge import Judge
 from parley_server import ParleyServer
 from scripted_mind import ScriptedMind
 
+pytestmark = pytest.mark.busy
+
 # Seconds between the starts of two conversations. Most begin with the same words, and would
 # otherwise all request their transcript at once.
 STAGGER = 0.3

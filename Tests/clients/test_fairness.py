@@ -3,10 +3,13 @@
 import asyncio
 import contextlib
 
+import pytest
 from parley_server import ParleyServer
 from raw_session import RawSession
 from recordings import goforward
 from websockets.asyncio.client import connect
+
+pytestmark = pytest.mark.busy
 
 ATTACKER, VICTIM = "sk-attacker-0123456789abcdef", "sk-victim-0123456789abcdef"
 COMPLETED = "conversation.item.input_audio_transcription.completed"

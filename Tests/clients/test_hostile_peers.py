@@ -4,6 +4,7 @@ Tests/ServerTests/WebSocket/BadInputTests.swift tests the inputs themselves on a
 test_admission.py has foreign Origins and a process without file descriptors."""
 
 import contextlib
+import functools
 import os
 import random
 import socket
@@ -245,33 +246,37 @@ def empty_blocks(count):
     return unit * (count // 8) + bytes(1)
 
 
+@functools.cache
 def bomb(size, count=1):
     compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
     return ((compressor.compress(bytes(size)) + compressor.flush(zlib.Z_SYNC_FLUSH)) * count)[:-4]
 
 
+# Made when a test sends it, because every worker reads this file.
 FLOODS = {
-    "pings": (frame(9, bytes(125)) * 50_000, 1008),
-    "pongs": (frame(10) * 50_000, 1008),
-    "tiny fragments": (frame(1, b"a", final=False) + frame(0, b"a", final=False) * 50_000, 1008),
-    "empty fragments": (frame(1, final=False) + frame(0, final=False) * 50_000, 1008),
+    "pings": (lambda: frame(9, bytes(125)) * 50_000, 1008),
+    "pongs": (lambda: frame(10) * 50_000, 1008),
+    "tiny fragments": (
+        lambda: frame(1, b"a", final=False) + frame(0, b"a", final=False) * 50_000, 1008),
+    "empty fragments": (lambda: frame(1, final=False) + frame(0, final=False) * 50_000, 1008),
     "fragments over the limit in sum": (
-        frame(2, bytes(11 * MIB), final=False) + frame(0, bytes(11 * MIB), final=False), 1009),
-    "a length with the top bit": (b"\x82\xff" + b"\xff" * 8 + bytes(100), 1002),
-    "a length of 2^63-1": (b"\x82\xff\x7f" + b"\xff" * 7 + bytes(100), 1009),
-    "a bomb": (frame(1, bomb(64 * MIB), compressed=True), 1009),
-    "a bomb of 6 MiB": (frame(1, bomb(8 * MIB, count=750), compressed=True), 1009),
+        lambda: frame(2, bytes(11 * MIB), final=False) + frame(0, bytes(11 * MIB), final=False), 1009),
+    "a length with the top bit": (lambda: b"\x82\xff" + b"\xff" * 8 + bytes(100), 1002),
+    "a length of 2^63-1": (lambda: b"\x82\xff\x7f" + b"\xff" * 7 + bytes(100), 1009),
+    "a bomb": (lambda: frame(1, bomb(64 * MIB), compressed=True), 1009),
+    "a bomb of 6 MiB": (lambda: frame(1, bomb(8 * MIB, count=750), compressed=True), 1009),
     "a bomb in fragments": (
-        frame(1, bomb(64 * MIB)[:1000], final=False, compressed=True) + frame(9, b"?")
+        lambda: frame(1, bomb(64 * MIB)[:1000], final=False, compressed=True) + frame(9, b"?")
         + frame(0, bomb(64 * MIB)[1000:]), 1009),
-    "blocks that say nothing": (frame(1, empty_blocks(MIB), compressed=True), 1008),
+    "blocks that say nothing": (lambda: frame(1, empty_blocks(MIB), compressed=True), 1008),
 }
 
 
 @pytest.mark.parametrize("flood", FLOODS)
 @pytest.mark.parametrize("reads", [True, False])
 def test_a_flood_ends_with_a_code_and_costs_little(target, figure, flood, reads):
-    data, code = FLOODS[flood]
+    make, code = FLOODS[flood]
+    data = make()
     peak, before = peak_bytes(target), descriptors(target)
     begun = cpu_seconds(target.process.pid)
     with RawWebSocket(target) as bystander:

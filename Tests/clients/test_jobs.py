@@ -141,6 +141,7 @@ def test_workers_answer_turns(redis, workers, parley):
     run(test())
 
 
+@pytest.mark.busy
 def test_many_turns_are_shared(redis, workers, parley):
     async def talk(number):
         async with connect(parley) as session:
@@ -554,6 +555,7 @@ def test_the_worker_in_swift_that_is_asked_to_end_finishes_its_turn(
     run(test())
 
 
+@pytest.mark.busy
 def test_figures(redis, workers, parley, figure):
     """Turns a second, and the time to the first word, of workers that answer at once."""
 

@@ -6,9 +6,12 @@ import json
 import time
 
 import websockets.asyncio.client
+import pytest
 from parley_server import HANG_GUARD, ParleyServer
 from test_admission import cpu_seconds
 from test_memory import metric
+
+pytestmark = pytest.mark.busy
 
 ITEMS = 10_000
 # Events in flight at once: fewer than a client that does not read may leave unread.

@@ -113,6 +113,7 @@ def has_line(server, text):
     return any(text in line for line in server.log_path.read_text().splitlines())
 
 
+@pytest.mark.busy
 def test_memory_of_the_recogniser_keeps_no_client_out():
     """Two utterances of nearly a minute, which the server recognises at the same time on its
     workers."""

@@ -181,6 +181,7 @@ async def check_restart(model, old, new, undisturbed, figure):
     assert set(visitors.outcomes) == {"HTTP/1.1 101"}, visitors.outcomes
 
 
+@pytest.mark.busy
 def test_a_restart_on_a_shared_port_loses_no_reply_and_no_connection(model, undisturbed, figure):
     async def test():
         shares = ("--shares-port", "true")
@@ -191,6 +192,7 @@ def test_a_restart_on_a_shared_port_loses_no_reply_and_no_connection(model, undi
     run(test())
 
 
+@pytest.mark.busy
 def test_a_restart_on_an_inherited_socket_loses_no_reply_and_no_connection(
     model, undisturbed, figure
 ):

@@ -20,6 +20,8 @@ from test_hostile_peers import MIB, descriptors, expect_settled, frame, peak_byt
 from test_http import upgrade
 from test_memory import metric
 
+pytestmark = pytest.mark.busy
+
 SESSIONS = int(os.environ.get("PARLEY_SILENT_READERS", "1000"))
 LIMIT = max(64, SESSIONS // 20) * MIB
 TEXT_BYTES = 32 << 10

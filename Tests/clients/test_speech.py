@@ -7,6 +7,8 @@ import itertools
 import pytest
 from recordings import convert, utterances, word_errors, words
 
+pytestmark = pytest.mark.busy
+
 # Speaking and listening take real time and little CPU: six run in parallel without delaying each
 # other.
 AT_ONCE = 6

@@ -7,6 +7,8 @@ import pytest
 from parley_server import ParleyServer
 from storm import storm
 
+pytestmark = pytest.mark.busy
+
 
 @pytest.mark.parametrize("niceness", [0, 10])
 def test_every_response_of_a_storm_ends_and_every_connection_gets_its_close(niceness, figure):

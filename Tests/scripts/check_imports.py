@@ -16,8 +16,8 @@ import sys
 
 # Packages that are imported when a library is first used, and programs.
 LATE = {
-    "certifi", "cffi", "cryptography", "h11", "httpcore", "hypercorn", "jiter", "packaging",
-    "priority", "pyjwt", "wsproto",
+    "certifi", "cffi", "cryptography", "execnet", "h11", "httpcore", "hypercorn", "jiter", "packaging",
+    "priority", "pyjwt", "pytest-xdist", "wsproto",
 }
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OURS = {
