@@ -59,6 +59,8 @@ def free_port():
 
 
 NUMBERS = itertools.count(1)
+# The servers of this process that have been started, for the report of a test that fails.
+STARTED = []
 
 
 class ParleyServer:
@@ -95,6 +97,8 @@ class ParleyServer:
         return f"ws://127.0.0.1:{self.port}/v1/realtime"
 
     def __enter__(self):
+        if self not in STARTED:
+            STARTED.append(self)
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
                 self.arguments, cwd=ROOT, env=self.environment, stdout=log, stderr=log,
@@ -117,6 +121,9 @@ class ParleyServer:
             raise RuntimeError("the server did not end after SIGTERM") from None
         if status != self.expected_status:
             raise RuntimeError(f"the server ended with {status}; see {self.log_path}")
+
+    def is_running(self):
+        return self.process is not None and self.process.poll() is None
 
     def is_alive(self):
         try:
