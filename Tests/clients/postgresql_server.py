@@ -1,5 +1,6 @@
 """A real PostgreSQL for tests: on a free port, in a folder of its own."""
 
+import itertools
 import os
 import pathlib
 import pwd
@@ -23,6 +24,8 @@ class PostgreSQLServer:
     def __init__(self):
         self.port = free_port()
         self.process = None
+        self.names = (f"records_{number}" for number in itertools.count(1))
+        self.database = "postgres"
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="parley-postgresql-", dir="/tmp"))
         self.data = self.folder / "data"
         self.prefix = []
@@ -34,7 +37,7 @@ class PostgreSQLServer:
 
     @property
     def url(self):
-        return f"postgres://parley@127.0.0.1:{self.port}/postgres"
+        return f"postgres://parley@127.0.0.1:{self.port}/{self.database}"
 
     def run(self, name, *arguments):
         return subprocess.run(
@@ -52,6 +55,14 @@ class PostgreSQLServer:
                 [str(folders()[0] / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)],
                 check=False).returncode != 0:
             assert self.process.poll() is None, "postgres has ended"
+
+    def begin_anew(self):
+        """Makes another database, which is empty. Starts the server again if it was stopped."""
+        if self.process.poll() is not None:
+            self.start()
+        name = next(self.names)
+        self.query(f"CREATE DATABASE {name}")
+        self.database = name
 
     def stop(self):
         """Ends it at once; clients lose their connections."""

@@ -13,6 +13,7 @@ import tempfile
 import time
 
 import websockets
+from parley_server import PATIENT_WEBSOCKET
 from raw_session import RawSession
 from recordings import convert, utterances
 
@@ -37,7 +38,8 @@ class Talker(RawSession):
         self.url = f"ws://127.0.0.1:{port}/v1/realtime?intent=transcription"
 
     async def __aenter__(self):
-        self.connection = await websockets.connect(self.url, max_size=None, compression=None)
+        self.connection = await websockets.connect(
+            self.url, max_size=None, compression=None, **PATIENT_WEBSOCKET)
         await self.until("session.created")
         audio = {"format": {"type": "audio/pcm", "rate": RATE}, "turn_detection": None}
         session = {"type": "transcription", "audio": {"input": audio}}

@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 import websockets.asyncio.client
-from parley_server import BINARY, HANG_GUARD, ParleyServer, free_port
+from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer, free_port
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
@@ -33,7 +33,9 @@ def refused(port, *arguments, command=(BINARY,)):
      (["--host", "0.0.0.0", "--insecure", "true"], [])])
 def test_a_second_server_is_refused_and_the_first_goes_on(first, second):
     async def test(server):
-        async with websockets.asyncio.client.connect(server.realtime_url) as session:
+        async with websockets.asyncio.client.connect(
+            server.realtime_url, **PATIENT_WEBSOCKET
+        ) as session:
             await session.recv()
             line = await asyncio.to_thread(refused, server.port, *second)
             assert f"port {server.port} on" in line and "is taken by another process" in line
@@ -70,7 +72,9 @@ def test_the_end_of_one_of_two_that_share_leaves_the_other():
     async def test(first, second):
         first.process.send_signal(signal.SIGTERM)
         while first.process.poll() is None:
-            async with websockets.asyncio.client.connect(second.realtime_url) as session:
+            async with websockets.asyncio.client.connect(
+                second.realtime_url, **PATIENT_WEBSOCKET
+            ) as session:
                 kind = json.loads(await session.recv())["type"]
                 assert kind == "session.created"
         assert first.process.returncode == 0

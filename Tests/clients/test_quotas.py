@@ -9,7 +9,7 @@ import time
 import jwt
 import openai
 import pytest
-from parley_server import BINARY, HANG_GUARD, ParleyServer
+from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer
 
 FREE = "sk-free-0123456789abcdef"
 TRIAL = "sk-trial-0123456789abcdef"
@@ -34,6 +34,12 @@ def client(server, key):
     )
 
 
+def session(server, key):
+    """A connection of the SDK."""
+    return client(server, key).realtime.connect(
+        model="parley", websocket_connection_options=PATIENT_WEBSOCKET)
+
+
 def to_the_end(test):
     """Runs a test that is a coroutine, until it has ended."""
     return functools.wraps(test)(lambda *fixtures, **named: asyncio.run(test(*fixtures, **named)))
@@ -56,7 +62,7 @@ async def ask(connection):
 
 @to_the_end
 async def test_a_turn_too_many_fails_and_the_session_goes_on(server):
-    async with client(server, TRIAL).realtime.connect(model="parley") as connection:
+    async with session(server, TRIAL) as connection:
         for left in (1, 0):
             response, limits = await ask(connection)
             assert response.status == "completed"
@@ -79,7 +85,7 @@ async def test_a_turn_too_many_fails_and_the_session_goes_on(server):
     assert "2 turns per day for this key" in refusal.value.message
     assert 1 <= int(refusal.value.response.headers["retry-after"]) <= 43_200
     # Another key is not touched.
-    async with client(server, FREE).realtime.connect(model="parley") as connection:
+    async with session(server, FREE) as connection:
         response, limits = await ask(connection)
         assert response.status == "completed" and limits == []
 
@@ -93,14 +99,15 @@ async def test_the_sdk_comes_back_when_it_is_told_to(server):
     ask = functools.partial(
         patient.chat.completions.create, model="parley",
         messages=[{"role": "user", "content": "Hi"}])
-    # All at once: more than the quota has, so that some come back after a second or two.
-    replies = await asyncio.gather(*(ask() for _ in range(44)))
+    # All at once: one more than the quota has, which comes back when the quota has filled up for it, after
+    # a second and a half.
+    replies = await asyncio.gather(*(ask() for _ in range(41)))
     assert all(reply.choices[0].message.content for reply in replies)
 
 
 @to_the_end
 async def test_a_flood_of_events_is_refused_one_by_one(server):
-    async with client(server, FREE).realtime.connect(model="parley") as connection:
+    async with session(server, FREE) as connection:
         for number in range(45):
             await connection.send({"type": "response.cancel", "event_id": f"event_{number}"})
         codes = {}

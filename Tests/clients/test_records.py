@@ -13,7 +13,7 @@ import time
 import pytest
 import websockets
 import websockets.sync.client
-from parley_server import BINARY, HANG_GUARD, ParleyServer
+from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer
 from postgresql_server import PostgreSQLServer
 from recordings import DATA, convert
 
@@ -93,6 +93,8 @@ def test_a_typed_conversation_is_recorded(model, path):
 
 
 def test_a_spoken_conversation_is_recorded(path, tmp_path):
+    """Takes as long as the recording, which `parley talk` sends as a microphone would, and the reply, of
+    which only what was played is recorded."""
     with ParleyServer("--records", path) as server:
         wav = convert(DATA / "goforward.raw", tmp_path / "question.wav")
         done = server.talk("--wav", str(wav))
@@ -136,7 +138,7 @@ def typed(server, text):
     """A session with one turn, which stays open."""
     content = [{"type": "input_text", "text": text}]
     with websockets.sync.client.connect(
-            f"{server.realtime_url}?model=test", proxy=None) as client:
+            f"{server.realtime_url}?model=test", proxy=None, **PATIENT_WEBSOCKET) as client:
         for event in (
                 {"type": "session.update",
                  "session": {"type": "realtime", "output_modalities": ["text"]}},
@@ -150,7 +152,7 @@ def typed(server, text):
 
 
 def test_sigterm_loses_nothing(path):
-    with ParleyServer("--records", path) as server:
+    with ParleyServer("--records", path, "--drain-jitter-ms", "0") as server:
         with typed(server, "please count to 3") as client:
             server.process.send_signal(signal.SIGTERM)
             with pytest.raises(websockets.ConnectionClosed):
@@ -234,10 +236,17 @@ def test_the_command_says_what_is_missing(path):
 # ---- PostgreSQL ----
 
 
-@pytest.fixture
-def postgresql():
+@pytest.fixture(scope="module")
+def database_server():
     with PostgreSQLServer() as server:
         yield server
+
+
+@pytest.fixture
+def postgresql(database_server):
+    """A server that runs, with an empty database."""
+    database_server.begin_anew()
+    return database_server
 
 
 def documents(postgresql):
@@ -294,7 +303,7 @@ def test_a_spool_at_its_limit_takes_no_new_sessions(postgresql, tmp_path):
         "--records", postgresql.url, "--records-spool", spool, "--records-spool-bytes",
         str(1 << 20)]
     with ParleyServer(*arguments) as server:
-        for _ in range(24):
+        for _ in range(12):
             with typed(server, "x" * 100_000):
                 pass
         eventually(lambda: int(server.metric("parley_record_spool_bytes")) > 1 << 20)

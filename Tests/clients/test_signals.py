@@ -10,7 +10,7 @@ import time
 
 from event_schema import server_event
 import pytest
-from parley_server import BINARY, HANG_GUARD, ParleyServer, free_port
+from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer, free_port
 from scripted_model import HALVES, ScriptedModel
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
@@ -31,7 +31,7 @@ def wait_for_log(server, *texts):
 @contextlib.contextmanager
 def reply_in_flight(server):
     """A session whose model has sent the first half of its reply and waits before the second."""
-    with connect(server.realtime_url + "?model=m") as connection:
+    with connect(server.realtime_url + "?model=m", **PATIENT_WEBSOCKET) as connection:
         session = {"type": "realtime", "output_modalities": ["text"], "instructions": "halfway"}
         connection.send(json.dumps({"type": "session.update", "session": session}))
         item = {"type": "message", "role": "user"}
@@ -71,7 +71,8 @@ def test_a_reply_in_flight_survives_signals_that_ask_for_nothing():
 
 
 def test_sigquit_drains_as_sigterm_does():
-    with ScriptedModel() as model, ParleyServer("--llm", model.url) as server:
+    options = ["--drain-jitter-ms", "0"]
+    with ScriptedModel() as model, ParleyServer("--llm", model.url, *options) as server:
         with reply_in_flight(server) as connection:
             server.process.send_signal(signal.SIGQUIT)
             wait_for_log(server, "draining")
@@ -123,6 +124,7 @@ def test_a_storm_of_signals_becomes_a_few_reloads(tmp_path):
 
 @pytest.mark.parametrize("in_its_place", [lambda path: None, os.mkfifo, os.mkdir])
 def test_a_file_that_cannot_be_read_leaves_everything_as_it_was(tmp_path, in_its_place):
+    """A pipe takes the ten seconds that the server waits for a writer (WholeFile)."""
     keys = tmp_path / "keys.txt"
     keys.write_text("a-key-0123456789abcdef\n")
     with ParleyServer("--api-keys-file", str(keys)) as server:

@@ -14,7 +14,7 @@ import time
 
 import pytest
 import websockets.sync.client
-from parley_server import HANG_GUARD, ParleyServer
+from parley_server import HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer
 from test_admission import cpu_seconds
 from test_hostile_peers import MIB, descriptors, expect_settled, frame, peak_bytes
 from test_http import upgrade
@@ -121,7 +121,7 @@ class Bystander:
     def run(self, server):
         try:
             with websockets.sync.client.connect(
-                server.realtime_url + "?model=m", compression=None
+                server.realtime_url + "?model=m", compression=None, **PATIENT_WEBSOCKET
             ) as connection:
                 connection.recv(HANG_GUARD)
                 while not self.ending.wait(0.01):

@@ -9,7 +9,7 @@ import time
 
 import pytest
 import websockets.asyncio.client
-from parley_server import BINARY, HANG_GUARD, ParleyServer
+from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer
 from redis_server import RedisServer
 
 pytestmark = pytest.mark.skipif(
@@ -27,7 +27,9 @@ def until(condition):
 def converse(server):
     """A session that gets a reply."""
     async def test():
-        async with websockets.asyncio.client.connect(server.realtime_url) as session:
+        async with websockets.asyncio.client.connect(
+            server.realtime_url, **PATIENT_WEBSOCKET
+        ) as session:
             await session.send(json.dumps({
                 "type": "conversation.item.create",
                 "item": {"type": "message", "role": "user",

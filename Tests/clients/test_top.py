@@ -13,7 +13,7 @@ import time
 
 import pytest
 from openai import OpenAI
-from parley_server import BINARY, HANG_GUARD, ParleyServer
+from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer
 
 CONTROL = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -68,6 +68,11 @@ class Screen:
         raise AssertionError("it does not end")
 
 
+def connected(client, model):
+    """A session of the SDK, under a model's name."""
+    return client.realtime.connect(model=model, websocket_connection_options=PATIENT_WEBSOCKET)
+
+
 def has(text):
     return lambda lines: any(text in line for line in lines)
 
@@ -81,7 +86,7 @@ def once(port, *arguments):
 @pytest.mark.parametrize("ending", [b"q", b"\x03", signal.SIGTERM])
 def test_sessions_are_shown_at_a_terminal_until_a_key_or_a_signal(parley, ending):
     client = OpenAI(base_url=parley.base_url, api_key="any")
-    with client.realtime.connect(model="top-model") as session:
+    with connected(client, "top-model") as session:
         assert session.recv().type == "session.created"
         screen = Screen("top", "--url", f"http://127.0.0.1:{parley.port}", "--interval", "0.2")
         lines = screen.wait_for(has("sess_"))
@@ -116,7 +121,7 @@ def test_a_lost_server_is_waited_for():
 
 def test_a_pipe_gets_one_table(parley):
     client = OpenAI(base_url=parley.base_url, api_key="any")
-    with client.realtime.connect(model="top-model") as session:
+    with connected(client, "top-model") as session:
         assert session.recv().type == "session.created"
         done = once(parley.port, "--limit", "1000")
         assert done.returncode == 0 and "\x1b" not in done.stdout
@@ -127,10 +132,10 @@ def test_a_pipe_gets_one_table(parley):
 
 def test_several_servers_are_one_table(parley):
     client = OpenAI(base_url=parley.base_url, api_key="any")
-    with ParleyServer() as second, client.realtime.connect(model="first-node") as session:
+    with ParleyServer() as second, connected(client, "first-node") as session:
         assert session.recv().type == "session.created"
         other = OpenAI(base_url=second.base_url, api_key="any")
-        with other.realtime.connect(model="second-node") as session:
+        with connected(other, "second-node") as session:
             assert session.recv().type == "session.created"
             urls = ",".join(f"http://127.0.0.1:{port}" for port in [parley.port, second.port, 1])
             done = once(parley.port, "--cluster", urls, "--limit", "1000")

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 import websockets.asyncio.client
-from parley_server import BINARY, HANG_GUARD, ROOT, ParleyServer
+from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ROOT, ParleyServer
 from raw_session import RawSession
 from recordings import word_errors, words
 
@@ -38,7 +38,7 @@ def test_the_start_says_how_to_install_the_voice(without_voice):
 def test_a_session_that_names_the_missing_voice_gets_a_typed_error(without_voice):
     async def answer(server, voice):
         async with websockets.asyncio.client.connect(
-            server.realtime_url, proxy=None, max_size=None
+            server.realtime_url, proxy=None, max_size=None, **PATIENT_WEBSOCKET
         ) as connection:
             session = RawSession(connection)
             await session.send(
@@ -50,7 +50,8 @@ def test_a_session_that_names_the_missing_voice_gets_a_typed_error(without_voice
             await session.send("response.create")
             return (await session.until("response.done"))["response"]
 
-    with ParleyServer("--models", str(without_voice)) as server:
+    # Replies are sent at once, and not at the pace of their playing.
+    with ParleyServer("--models", str(without_voice), "--playout-lead-ms", "60000") as server:
         failed = asyncio.run(answer(server, "natural"))
         assert failed["status"] == "failed"
         assert failed["status_details"]["error"]["code"] == "agent_unavailable"

@@ -51,13 +51,13 @@ def test_a_receiver_that_fails_is_asked_again(tmp_path):
     with WebhookReceiver() as receiver, server(receiver.url, tmp_path) as parley:
         receiver.status = 503
         assert parley.talk("--text", "hello").returncode == 0
-        receiver.wait(lambda: len(receiver.attempts) >= 4, HANG_GUARD)
+        receiver.wait(lambda: len(set(receiver.attempts)) == 3, HANG_GUARD)
         assert not receiver.events
         receiver.status = 200
         receiver.wait(lambda: len(receiver.events) == 3, HANG_GUARD)
         counts = collections.Counter(receiver.attempts)
         # Every attempt of an event has its id.
-        assert len(counts) == 3 and max(counts.values()) >= 2
+        assert len(counts) == 3 and min(counts.values()) >= 2
 
 
 def test_an_event_that_is_gone_is_not_sent_again(tmp_path):
