@@ -75,11 +75,14 @@ voice: models ## Fetch the natural voice into models/; read docs/speech.md about
 setup-tests: setup
 	@scripts/setup-apt.sh test
 
+environments: setup-tests ## The virtual environments of the tests
+	@scripts/setup-environments.sh
+
 ## Test ------------------------------------------------------------------------------------
 
 test: setup-tests ## Set up and run every test: all the targets below. What CI runs
-	@exec scripts/test.sh "lint build test-clients test-metrics test-tls test-conformance" \
-		"test-fuzz test-swift test-vad test-browser"
+	@exec scripts/test.sh "lint build test-clients test-fuzz" "test-swift test-vad" \
+		"environments after:build test-browser test-metrics test-tls test-conformance"
 
 check: lint test-swift ## Before a commit: lint and the Swift tests, without clients and browser
 
@@ -226,7 +229,7 @@ distclean: clean ## Remove everything that set-up and build made
 	rm -rf models .venv-* .tls
 
 .PHONY: help run build js cluster calls chaos operators outages bench-network bench-recogniser bench-replies bench-voices brain setup \
-	models voice setup-tests test check test-swift unit sim test-clients \
+	models voice setup-tests environments test check test-swift unit sim test-clients \
 	conversations claims check-peers \
 	test-browser test-long test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo bench-handshakes \
 	bench-instructions bench-memory bench-voice million turn-table format lint clean distclean

@@ -4,10 +4,8 @@
 #
 #   test.sh LANE…     a lane is a list of targets, which run one after another: "lint build"
 #
-# Lanes run side by side, because many tests wait for something: two lanes take 15 minutes where one
-# takes 22. A target's output is shown when the target ends. Two builds into .build wait for each
-# other. So test-fuzz, which builds into a folder of its own, runs beside the build of the release
-# binary, and test-swift beside the tests of that binary.
+# Lanes run side by side, because many tests wait for something. A lane waits at the word "after:TARGET"
+# until another lane has ended that target. A target's output is shown when the target ends.
 source "$(dirname "$0")/common.sh"
 
 logs=$root/.build/test
@@ -18,6 +16,8 @@ mkdir -p "$logs"
 passed=0
 failed=0
 table=()
+# Elapsed, user and system seconds of a target.
+TIMEFORMAT='%0R %0U %0S'
 
 # Sets suite_passed and suite_failed from the log $1 of a target with exit status $2.
 count_suite() {
@@ -46,12 +46,15 @@ count_suite() {
 
 # Runs a target; its output and its line of the table go to files.
 run_target() {
-    local target=$1 start=$SECONDS status=0
+    local target=$1 status=0
     say "make $target begins"
-    timeout --foreground --kill-after=60 --verbose "$limit" \
-        make --no-print-directory -C "$root" "$target" >"$logs/$target.log" 2>&1 || status=$?
+    { time timeout --foreground --kill-after=60 --verbose "$limit" \
+        make --no-print-directory -C "$root" "$target" >"$logs/$target.log" 2>&1; } \
+        2>"$logs/$target.time" || status=$?
     count_suite "$logs/$target.log" "$status"
-    printf '%d %d %d\n' "$suite_passed" "$suite_failed" $((SECONDS - start)) >"$logs/$target.count"
+    printf '%d %d %s\n' "$suite_passed" "$suite_failed" "$(tail -n 1 "$logs/$target.time")" \
+        >"$logs/$target.part"
+    mv "$logs/$target.part" "$logs/$target.count"
     # One target's output at a time.
     {
         flock 9
@@ -62,13 +65,21 @@ run_target() {
 
 run_lane() {
     local target
-    for target in "$@"; do run_target "$target"; done
+    for target in "$@"; do
+        if [[ $target == after:* ]]; then
+            until [[ -e $logs/${target#after:}.count ]]; do sleep 0.2; done
+        else
+            run_target "$target"
+        fi
+    done
 }
 
 targets=()
 for lane in "$@"; do
     read -ra names <<<"$lane"
-    targets+=("${names[@]}")
+    for name in "${names[@]}"; do
+        [[ $name == after:* ]] || targets+=("$name")
+    done
 done
 (cd "$logs" && rm -f "${targets[@]/%/.count}")
 # Lanes in the background do not see Ctrl-C: everything of this run ends with it.
@@ -80,12 +91,12 @@ done
 wait
 for target in "${targets[@]}"; do
     # A lane that broke off has not counted its targets.
-    read -r suite_passed suite_failed seconds <"$logs/$target.count" ||
-        { suite_passed=0 suite_failed=1 seconds=0; }
+    read -r suite_passed suite_failed seconds user system <"$logs/$target.count" ||
+        { suite_passed=0 suite_failed=1 seconds=0 user=0 system=0; }
     passed=$((passed + suite_passed))
     failed=$((failed + suite_failed))
-    table+=("$(printf '  %-16s %5d passed %5d failed %5d s' \
-        "$target" "$suite_passed" "$suite_failed" "$seconds")")
+    table+=("$(printf '  %-16s %5d passed %5d failed %5.0f s %5.0f s of processor' \
+        "$target" "$suite_passed" "$suite_failed" "$seconds" $((user + system)))")
 done
 
 printf '\n'
