@@ -81,7 +81,7 @@ environments: setup-tests ## The virtual environments of the tests
 ## Test ------------------------------------------------------------------------------------
 
 test: setup-tests ## Set up and run every test: all the targets below. What CI runs
-	@exec scripts/test.sh "lint build test-clients test-fuzz" "test-swift test-vad" \
+	@exec scripts/test.sh "lint test-scripts build test-clients test-fuzz" "test-swift test-vad" \
 		"environments after:build test-browser test-metrics test-tls test-conformance"
 
 check: lint test-swift ## Before a commit: lint and the Swift tests, without clients and browser
@@ -89,6 +89,9 @@ check: lint test-swift ## Before a commit: lint and the Swift tests, without cli
 test-swift: setup ## Unit, session, server and tidy tests; ARGS="--filter CodecTests" selects
 	@$(strict) swift build --build-tests
 	@$(strict) swift test --skip-build --disable-xctest $(ARGS)
+
+test-scripts: ## What chooses the tests of a change, and what reports failed tests
+	@exec python3 Tests/scripts/run.py
 
 unit: setup ## Only the tests that T names, with what they need; T=TurnDetector, Hearing, CodecTests
 	@exec scripts/unit.sh $(T)
@@ -229,7 +232,7 @@ distclean: clean ## Remove everything that set-up and build made
 	rm -rf models .venv-* .tls
 
 .PHONY: help run build js cluster calls chaos operators outages bench-network bench-recogniser bench-replies bench-voices brain setup \
-	models voice setup-tests environments test check test-swift unit sim test-clients \
+	models voice setup-tests environments test check test-swift test-scripts unit sim test-clients \
 	conversations claims check-peers \
 	test-browser test-long test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo bench-handshakes \
 	bench-instructions bench-memory bench-voice million turn-table format lint clean distclean

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs make targets, all of them even when one fails. It closes with a table and the line "N passed, N
-# failed", the sum of what the suites counted. A target that counts nothing is one test.
+# Runs make targets, all of them even when one fails. It closes with a table, a block for each failed test
+# (scripts/failures.py), and the line "N passed, N failed", the sum of what the suites counted. A target
+# that counts nothing is one test.
 #
 #   test.sh LANE…     a lane is a list of targets, which run one after another: "lint build"
 #
@@ -18,6 +19,7 @@ failed=0
 table=()
 # Elapsed, user and system seconds of a target.
 TIMEFORMAT='%0R %0U %0S'
+broken=()
 
 # Sets suite_passed and suite_failed from the log $1 of a target with exit status $2.
 count_suite() {
@@ -95,6 +97,7 @@ for target in "${targets[@]}"; do
         { suite_passed=0 suite_failed=1 seconds=0 user=0 system=0; }
     passed=$((passed + suite_passed))
     failed=$((failed + suite_failed))
+    ((suite_failed == 0)) || broken+=("$target=$logs/$target.log")
     table+=("$(printf '  %-16s %5d passed %5d failed %5.0f s %5.0f s of processor' \
         "$target" "$suite_passed" "$suite_failed" "$seconds" $((user + system)))")
 done
@@ -102,5 +105,9 @@ done
 printf '\n'
 printf '%s\n' "${table[@]}"
 printf '  %-16s %39d s\n' together "$SECONDS"
+if ((failed > 0)); then
+    printf '\n'
+    "$root/scripts/failures.py" "${broken[@]}" || true
+fi
 printf '\n%d passed, %d failed\n' "$passed" "$failed"
 ((failed == 0))

@@ -31,7 +31,7 @@ def main():
     faults = {name: verdict(name, results.get(name)) for name in names}
     faults = {name: fault for name, fault in faults.items() if fault}
     for name, fault in faults.items():
-        print(f"  {name}: {fault}")
+        print(f"FAILED case {name}\n    {fault}\n    again: make conformance")
     counts = Counter(results[name]["behavior"] for name in names if name in results)
     print(", ".join(f"{count} {behavior}" for behavior, count in sorted(counts.items())))
     print(f"{len(names) - len(faults)} passed, {len(faults)} failed")

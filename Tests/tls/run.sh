@@ -34,8 +34,11 @@ check() {
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
-        say "failed: $*"
+        printf 'FAILED %s\n' "$*"
         tail -n 5 "$folder/client.log" | sed 's/^/    /'
+        printf "    server's log:\n"
+        tail -n 5 "$folder/server.log" | sed 's/^/        /'
+        printf '    again: make test-tls\n'
     fi
 }
 
