@@ -177,15 +177,18 @@ class Line:
             self.queue[:1] = [rest] if rest else []
 
     async def run(self):
-        """The clock of the call: 20 ms of each direction, for as long as it lasts."""
+        """The clock of the call: 20 ms of each direction, for as long as it lasts. It never makes up for
+        time in which the test had no processor: the queue would be played at once, and nothing be left of
+        it to drop."""
         loop = asyncio.get_running_loop()
-        start = loop.time()
+        due = loop.time()
         for number in range(10**6):
             packet = self.spoken.pop(0) if self.spoken else SILENCE
             await self.send(self.carrier.audio(packet, number + 1))
             await self.play(PACKET)
             self.changed.set()
-            await asyncio.sleep(max(0, start + 0.02 * (number + 1) - loop.time()))
+            due = max(due + 0.02, loop.time() - 0.02)
+            await asyncio.sleep(due - loop.time())
 
     def say(self, packets):
         self.spoken.extend(packets)

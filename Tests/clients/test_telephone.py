@@ -3,6 +3,7 @@ them, a spoken turn, an interruption, keys, parameters, hanging up."""
 
 import asyncio
 import base64
+import concurrent.futures
 import hashlib
 import hmac
 import http.client
@@ -58,25 +59,62 @@ def test_a_call_without_the_carriers_signature_is_refused(phone, headers):
     run(test())
 
 
-@pytest.mark.parametrize("carrier,path,headers", [
-    (Twilio, None, SIGNED), (Plivo, None, BEARER), (Plivo, "/plivo/s3cret", None),
-])
-def test_a_spoken_turn_is_answered(phone, model, carrier, path, headers):
-    """All of the reply is played, in µ-law, and every mark has come back."""
-    async def test():
+CARRIERS = ["twilio", "telnyx", "exotel", "plivo", "vobiz", "asterisk"]
+WAYS = {
+    "Twilio, signed": (Twilio, None, SIGNED),
+    "Plivo, with the key": (Plivo, None, BEARER),
+    "Plivo, with the secret": (Plivo, "/plivo/s3cret", None),
+}
+
+
+def spoken_turn(phone, carrier, path, headers):
+    """A call with one spoken turn, to the end of the reply; returns the line."""
+    async def turn():
         async with call(phone, carrier(), path, headers) as line:
             line.say(speech())
             await line.until(lambda: line.played and not line.queue and not line.spoken)
             # The reply may have more: nothing follows once no response is in flight.
-            while "replying" in states(phone):
+            while "replying" in await asyncio.to_thread(states, phone):
                 await asyncio.sleep(0.1)
             await line.until(lambda: not line.queue)
-            assert len(line.received) > 8 * 500
-            assert line.played == line.received
-            assert not line.cleared
-            assert any(code not in (0x7F, 0xFF) for code in line.received), "it is not silence"
+            return line
 
-    run(test())
+    return asyncio.run(asyncio.wait_for(turn(), HANG_GUARD))
+
+
+@pytest.fixture(scope="module")
+def calls(phone, piped_phone, tmp_path_factory):
+    """The calls that take as long as what is spoken in them, side by side; a test waits for its own. Those to
+    `phone` are over: other tests look at all of its calls."""
+    folder = tmp_path_factory.mktemp("calls")
+    question = convert(DATA / "goforward.raw", folder / "question.wav")
+
+    def carried(carrier):
+        reply = folder / f"{carrier}.wav"
+        return reply, played(
+            piped_phone, "--carrier", carrier, "--wav", str(question), "--out", str(reply))
+
+    with concurrent.futures.ThreadPoolExecutor(len(WAYS) + len(CARRIERS) + 3) as pool:
+        of_phone = {way: pool.submit(spoken_turn, phone, *WAYS[way]) for way in WAYS}
+        signed = ["--wav", str(question), "--signed-url", f"{URL}/twilio", "--calls", "3"]
+        for name, token in [("signed", TOKEN), ("signed wrongly", "other")]:
+            of_phone[name] = pool.submit(played, phone, *signed, "--auth-token", token)
+        others = {carrier: pool.submit(carried, carrier) for carrier in CARRIERS}
+        others["relay"] = pool.submit(
+            played, piped_phone, "--carrier", "conversation-relay", "--text", "what time is it",
+            "--press", "7", "--parameter", "dtmf=item")
+        concurrent.futures.wait(of_phone.values())
+        yield of_phone | others
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_spoken_turn_is_answered(calls, way):
+    """All of the reply is played, in µ-law, and every mark has come back."""
+    line = calls[way].result()
+    assert len(line.received) > 8 * 500
+    assert line.played == line.received
+    assert not line.cleared
+    assert any(code not in (0x7F, 0xFF) for code in line.received), "it is not silence"
 
 
 def states(server):
@@ -168,41 +206,33 @@ def hang_up(server, session):
 def played(server, *arguments):
     """Runs `parley call`, and returns its output."""
     return subprocess.run(
-        [BINARY, "call", "--url", f"ws://127.0.0.1:{server.port}", *arguments],
+        [BINARY, "call", "--url", f"ws://127.0.0.1:{server.port}", "--patience", str(HANG_GUARD),
+         *arguments],
         capture_output=True, text=True, timeout=HANG_GUARD, check=False,
         env={**os.environ, "PARLEY_API_KEY": ""})
 
 
-@pytest.mark.parametrize("carrier", ["twilio", "telnyx", "exotel", "plivo", "vobiz", "asterisk"])
-def test_parley_call_plays_every_carrier(piped_phone, carrier, tmp_path):
-    question, reply = tmp_path / "question.wav", tmp_path / "reply.wav"
-    convert(DATA / "goforward.raw", question)
-    done = played(
-        piped_phone, "--carrier", carrier, "--wav", str(question), "--out", str(reply),
-        "--patience", str(HANG_GUARD))
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_parley_call_plays_every_carrier(calls, carrier):
+    reply, done = calls[carrier].result()
     assert done.returncode == 0, done.stderr + done.stdout
     assert "call 1: reply after " in done.stdout
     with wave.open(str(reply)) as file:
         assert file.getframerate() == 8000 and file.getnframes() > 4000
 
 
-def test_parley_call_reads_a_relay(piped_phone):
-    done = played(
-        piped_phone, "--carrier", "conversation-relay", "--text", "what time is it", "--press", "7",
-        "--parameter", "dtmf=item", "--patience", str(HANG_GUARD))
+def test_parley_call_reads_a_relay(calls):
+    done = calls["relay"].result()
     assert done.returncode == 0, done.stderr + done.stdout
     assert "You said: what time is it" in done.stdout
     assert "You said: Keys pressed: 7" in done.stdout
 
 
-def test_parley_call_signs(phone, tmp_path):
-    question = tmp_path / "question.wav"
-    convert(DATA / "goforward.raw", question)
-    arguments = ["--wav", str(question), "--signed-url", f"{URL}/twilio", "--calls", "3"]
-    done = played(phone, *arguments, "--auth-token", TOKEN, "--patience", str(HANG_GUARD))
+def test_parley_call_signs(calls):
+    done = calls["signed"].result()
     assert done.returncode == 0, done.stderr + done.stdout
     assert done.stdout.count("reply after") == 3
-    refused = played(phone, *arguments, "--auth-token", "other")
+    refused = calls["signed wrongly"].result()
     assert refused.returncode == 1 and "403" in refused.stderr
 
 

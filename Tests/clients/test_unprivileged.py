@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from parley_server import HANG_GUARD, ParleyServer, free_port
+from parley_server import HANG_GUARD, PATIENT_LIMITS, ParleyServer, free_port
 from recordings import DATA, convert
 
 pytestmark = pytest.mark.skipif(
@@ -25,20 +25,22 @@ def folder(public):
 
 
 class UnprivilegedServer(ParleyServer):
-    """Runs as the user `nobody` in a folder, with only the given environment."""
+    """Runs as the user `nobody` in a folder, with only the given environment and patient limits."""
 
     def __init__(self, folder, *arguments, **environment):
         super().__init__(*arguments)
         self.arguments[0] = str(folder.parent / "parley")
         self.arguments = [*NOBODY, "--", "env", "-C", str(folder), *self.arguments]
-        self.environment = {"PATH": os.environ["PATH"], **environment}
+        self.environment = {"PATH": os.environ["PATH"], **PATIENT_LIMITS, **environment}
 
 
 def test_a_spoken_turn_as_nobody(folder, tmp_path):
+    """Takes as long as the recording, which `parley talk` sends as a microphone would."""
     recording = convert(DATA / "goforward.raw", tmp_path / "said.wav")
     reply = tmp_path / "reply.wav"
     with UnprivilegedServer(
-        folder, "--models", str(folder.parent / "models"), TMPDIR="/root", XDG_CACHE_HOME="/root"
+        folder, "--models", str(folder.parent / "models"), "--playout-lead-ms", "60000",
+        TMPDIR="/root", XDG_CACHE_HOME="/root",
     ) as server:
         with open(f"/proc/{server.process.pid}/status", encoding="ascii") as status:
             assert "Uid:\t65534\t65534\t65534\t65534\n" in status.readlines()
