@@ -11,12 +11,13 @@ import threading
 
 class FaultyService:
     """Listens from `with` to its end. Each request uses up one of `answers`; without any, `good` is
-    written. `requests` are the request heads so far."""
+    written. `requests` are the heads of the complete requests so far, and `connections` counts all."""
 
     def __init__(self, good):
         self.good = good
         self.answers = []
         self.requests = []
+        self.connections = 0
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = self.listener.getsockname()[1]
         self.ending = threading.Event()
@@ -49,6 +50,7 @@ class FaultyService:
                 connection, _ = listener.accept()
             except OSError:
                 return
+            self.connections += 1
             threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
 
     def serve(self, connection):

@@ -23,8 +23,8 @@ SPOKEN = "go forward ten meters"
 class SpeechService:
     """Listens from `with` to its end; `requests` are the requests so far.
 
-    Each request uses up one of `behaviours`: `die`, `reset`, `slow`, `stall`, `junk`, `html`,
-    `mp3`, `empty`, `wav`, `flood`, `damaged`, `long frames`, `429 SECONDS` or a status. After the
+    Each request uses up one of `behaviours`: `die`, `reset`, `slow`, `junk`, `html`, `mp3`,
+    `empty`, `wav`, `flood`, `damaged`, `long frames`, `429 SECONDS` or a status. After the
     last, every answer is valid."""
 
     def __init__(self, folder):
@@ -86,9 +86,6 @@ class SpeechService:
             return web.Response()
         if behaviour == "slow":
             await asyncio.sleep(0.3)
-        if behaviour == "stall":
-            # Waits until the end of the tests: there is no answer, however long the limit is.
-            await asyncio.Event().wait()
         if behaviour == "junk":
             return web.Response(body=b"{\"this\": is not it", content_type="application/json")
         if behaviour == "html":

@@ -64,6 +64,18 @@ class Talker(RawSession):
         return event.get("transcript")
 
 
+def heard_in(path, server):
+    """What a server hears in a recording that is sent at once."""
+    samples = convert(path, path.with_suffix(".s16"), rate=RATE).read_bytes()
+
+    async def hear():
+        async with Talker(server.port) as talker:
+            await talker.commit(samples)
+            return await talker.transcript()
+
+    return asyncio.run(hear())
+
+
 async def talk(port, index, end, audio, counts):
     """Runs one client after another until the end; each says three utterances and leaves."""
     draw = random.Random(index)

@@ -5,33 +5,39 @@ import concurrent.futures
 import itertools
 
 import pytest
+from parley_server import ParleyServer
 from recordings import convert, utterances, word_errors, words
+from talkers import heard_in
 
 pytestmark = pytest.mark.busy
 
-# Speaking and listening take real time and little CPU: six run in parallel without delaying each
-# other.
-AT_ONCE = 6
 FORMATS = list(itertools.product(["json", "binary"], ["pcm", "pcmu", "pcma", "opus"]))
 
 
 @pytest.fixture(scope="module")
-def running(parley, tmp_path_factory):
-    """All conversations of this file, started in parallel; a test waits for those it needs."""
+def quick():
+    """A server that sends replies at once, and not at the pace of their playing."""
+    with ParleyServer("--playout-lead-ms", "60000", PARLEY_WARM_MODELS="true") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def running(quick, tmp_path_factory):
+    """All conversations of this file, started side by side; a test waits for those it needs. They take as
+    long as the longest recordings, which `parley talk` sends as a microphone would."""
     folder = tmp_path_factory.mktemp("speech")
 
     def say(path, text):
         recording = convert(path, folder / f"{path.stem}.wav")
         reply = folder / f"{path.stem}-reply.wav"
-        turn = parley.turns("--wav", str(recording), "--out", str(reply))[0]
+        turn = quick.turns("--wav", str(recording), "--out", str(reply))[0]
         # A client sends the reply, spoken by the embedded voice, as speech again.
-        again = parley.turns("--wav", str(reply))[0]["heard"]
-        return {"text": text, "reply_again": again, **turn}
+        return {"text": text, "reply_again": heard_in(reply, quick), **turn}
 
     def say_as(transport, name):
         recording = convert(utterances()[0][0], folder / f"{transport}-{name}.wav", rate=44100)
         reply = folder / f"{transport}-{name}-reply.wav"
-        turn = parley.turns(
+        turn = quick.turns(
             "--wav", str(recording), "--out", str(reply), "--format", name,
             "--transport", transport,
         )[0]
@@ -42,9 +48,9 @@ def running(parley, tmp_path_factory):
             str(convert(path, folder / f"conversation-{index}.wav"))
             for index, (path, _) in enumerate(utterances()[:3:2])
         ]
-        return parley.turns("--wav", recordings[0], "--wav", recordings[1])
+        return quick.turns("--wav", recordings[0], "--wav", recordings[1])
 
-    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+    with concurrent.futures.ThreadPoolExecutor(1 + len(utterances()) + len(FORMATS)) as pool:
         yield {
             "conversation": pool.submit(converse),
             "turns": [pool.submit(say, path, text) for path, text in utterances()],

@@ -10,11 +10,13 @@ import wave
 
 import pytest
 from event_schema import server_event
+from faulty_service import FaultyService, silence
 from openai import OpenAI
 from parley_server import ParleyServer
 from realtime_session import append, connect, run
 from recordings import DATA, convert, word_errors, words
 from speech_service import SPOKEN, SpeechService, ogg_packets
+from talkers import heard_in
 
 TRANSCRIPTIONS, SPEECH = "/v1/audio/transcriptions", "/v1/audio/speech"
 FAILED = "conversation.item.input_audio_transcription.failed"
@@ -49,20 +51,22 @@ def remote(service):
 
 
 @pytest.fixture(scope="module")
-def impatient(service):
-    """A server with a short time limit for its recogniser, which never answers in time. It uses no
-    other service, so everything else that must be on time is the server's own work."""
-    with ParleyServer(
-        "--stt-url", service.url, "--service-timeout-ms", "200", "--service-retry-percent", "100",
+def impatient():
+    """A server with a short time limit for its recogniser, which never answers, and the recogniser. It
+    uses no other service, so everything else that must be on time is the server's own work."""
+    with FaultyService(silence) as recogniser, ParleyServer(
+        "--stt-url", recogniser.url, "--service-timeout-ms", "200", "--service-retry-percent", "100",
+        "--playout-lead-ms", "60000",
     ) as server:
-        yield server
+        yield server, recogniser
 
 
 @pytest.fixture(scope="module")
 def remote_pcm(service):
-    """A server that requests samples from the speech service."""
+    """A server that requests samples from the speech service. Replies are sent as fast as they come."""
     with ParleyServer(
         "--tts-url", service.url, "--llm", service.url, "--phrase-cache-bytes", "0",
+        "--playout-lead-ms", "60000",
     ) as server:
         yield server
 
@@ -153,6 +157,7 @@ def test_opus_of_the_service_reaches_the_client_untouched(remote, service):
 
 @pytest.mark.parametrize("behaviour", ["good", "long frames"])
 def test_what_the_service_says_is_understood(remote, parley, service, tmp_path, behaviour):
+    """Takes as long as the recording, which `parley talk` sends as a microphone would."""
     recording = convert(DATA / "goforward.raw", tmp_path / "in.wav")
     # Transcriptions have no frames, so their requests get valid answers.
     service.behaviours[:] = [behaviour] * 4
@@ -162,7 +167,7 @@ def test_what_the_service_says_is_understood(remote, parley, service, tmp_path, 
         turn = remote.turns(
             "--wav", str(recording), "--out", str(reply), "--format", format_name
         )[0]
-        return turn, parley.turns("--wav", str(reply))[0]["heard"]
+        return turn, heard_in(reply, parley)
 
     with concurrent.futures.ThreadPoolExecutor() as pool:
         for turn, again in pool.map(say, ["pcm", "opus"]):
@@ -211,18 +216,19 @@ def test_a_failed_transcription_is_told_and_the_session_lives(
         assert "sk-secret" in log
 
 
-def test_a_recogniser_that_never_answers_is_told_and_the_session_lives(
-    impatient, service, speech
-):
-    service.behaviours[:] = ["stall"] * 3
+def test_a_recogniser_that_never_answers_is_told_and_the_session_lives(impatient, speech):
+    server, recogniser = impatient
 
     async def test():
-        async with connect(impatient) as session:
+        async with connect(server) as session:
             failed = await heard(session, speech)
             assert failed.type == FAILED and failed.error.code and failed.error.message
-            assert len(service.asked(TRANSCRIPTIONS)) == 3
+            # Connections, because a request may not be read before the server has given it up.
+            while recogniser.connections < 3:
+                await asyncio.sleep(0.01)
             done = (await session.until("response.done")).response
             assert done.status == "failed"
+            assert recogniser.connections == 3
             events = await reply(session, "It works again.")
             assert [e.response.status for e in events if e.type == "response.done"] == ["completed"]
 
@@ -281,32 +287,35 @@ def test_a_wav_file_is_played_without_its_header(remote_pcm, service):
     assert sound[0] == sound[1] and len(sound[0]) > 24000
 
 
-def test_a_service_that_never_stops_speaking_is_held_up(remote_pcm, service):
-    def held():
-        lines = remote_pcm.get("/metrics")[2].decode().splitlines()
+def test_a_service_that_never_stops_speaking_is_held_up(service):
+    """While replies are sent at the pace of their playing."""
+    def held(server):
+        lines = server.get("/metrics")[2].decode().splitlines()
         return sum(float(line.split()[-1]) for line in lines
                    if line.startswith("parley_ledger_total_bytes"))
 
-    async def test():
-        async with connect(remote_pcm) as session:
+    async def test(server):
+        async with connect(server) as session:
             service.behaviours[:] = ["flood"]
             await session.say("Say: On and on.")
             await session.connection.response.create()
-            await session.until("response.output_audio.delta")
-            await asyncio.sleep(2)
-            assert held() < 1_000_000
+            # A second of it. The service sends many megabytes in that time if it may.
+            for _ in range(10):
+                await session.until("response.output_audio.delta")
+                assert held(server) < 1_000_000
             await session.connection.response.cancel()
             done = await session.until("response.done")
             assert done.response.status == "cancelled"
-            events = await reply(session, "It works again.")
+            events = await reply(session, "It works.")
             done = [event.response for event in events if event.type == "response.done"]
             assert [response.status for response in done] == ["completed"]
 
-    run(test())
+    with ParleyServer("--tts-url", service.url, "--llm", service.url) as server:
+        run(test(server))
 
 
 def test_a_model_that_hears_is_given_the_turn(service, speech):
-    arguments = ("--llm", service.url, "--llm-audio", "true")
+    arguments = ("--llm", service.url, "--llm-audio", "true", "--playout-lead-ms", "60000")
 
     async def test(server):
         async with connect(server) as session:
