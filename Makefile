@@ -20,6 +20,8 @@ self_signed := --tls-cert .tls/cert.pem --tls-key .tls/key.pem
 T ?=
 # The one seed of `make sim`.
 SEED ?=
+# The revision with which `make check` compares the working tree.
+BASE ?= HEAD
 # How long `make fuzz` runs each target.
 SECONDS ?= 60
 
@@ -84,11 +86,11 @@ test: setup-tests ## Set up and run every test: all the targets below. What CI r
 	@exec scripts/test.sh "lint test-scripts build test-clients test-fuzz" "test-swift test-vad" \
 		"environments after:build test-browser test-metrics test-tls test-conformance"
 
-check: lint test-swift ## Before a commit: lint and the Swift tests, without clients and browser
+check: setup-tests ## Lint, tidy and the Swift tests that a change concerns; BASE=main: since main
+	@BASE=$(BASE) exec scripts/check.sh
 
 test-swift: setup ## Unit, session, server and tidy tests; ARGS="--filter CodecTests" selects
-	@$(strict) swift build --build-tests
-	@$(strict) swift test --skip-build --disable-xctest $(ARGS)
+	@exec scripts/test-swift.sh $(ARGS)
 
 test-scripts: ## What chooses the tests of a change, and what reports failed tests
 	@exec python3 Tests/scripts/run.py
@@ -100,17 +102,18 @@ sim: setup ## The simulated server in a storm of events drawn from SEED=7; witho
 	@PARLEY_SEED=$(SEED) exec scripts/unit.sh ShardStormTests
 
 test-clients: build ## The client libraries of Python, and a web page's on Node, against the server
+	@$(release_build) --product worker
 	@exec Tests/clients/run.sh
 
 conversations: setup-tests build ## The scripted conversations, on a virtual clock and in real time
-	@$(strict) swift build --build-tests
-	@$(strict) swift test --skip-build --disable-xctest --filter ConversationTests
+	@scripts/test-swift.sh --filter ConversationTests
 	@exec Tests/clients/run.sh -v test_conversations.py
 
 test-browser: build setup-tests ## The web page in Chromium, and the parts of parley.js on Node
 	@exec Tests/browser/run.sh
 
-test-long: build setup-tests ## Tests that take minutes: a breaking network in Chromium, the page in Firefox
+test-long: build setup-tests ## Tests that take minutes: fuzzing, a breaking network in Chromium, the page in Firefox
+	@$(MAKE) fuzz SECONDS=60
 	@exec Tests/browser/run.sh --long -m long
 
 test-metrics: build setup-tests ## promtool reads /metrics
@@ -132,8 +135,8 @@ fuzz: setup ## Fuzz every target for SECONDS=60; TARGET=name INPUT=file runs one
 	@$(strict) SECONDS_EACH=$(SECONDS) TARGET=$(TARGET) INPUT=$(INPUT) COVERAGE=$(COVERAGE) \
 		scripts/fuzz.sh
 
-test-fuzz: ## The fuzz targets for 15 s each
-	@$(MAKE) fuzz SECONDS=15
+test-fuzz: ## Fuzz each target for 15 s, unless the code is as in the last fuzzed state
+	@IF_CHANGED=1 $(MAKE) fuzz SECONDS=15
 
 load: setup-tests ## Every load scenario at a reduced size, one table; ARGS="--output DIR"
 	@$(release_build) --product parley

@@ -11,15 +11,13 @@ let warningsAreErrors = Context.environment["PARLEY_STRICT"] == "1"
 let strict: [SwiftSetting] =
     [.enableUpcomingFeature("ExistentialAny")]
     + (warningsAreErrors ? [.treatAllWarnings(as: .error)] : [])
-// The tests of the whole package spend half of their time in the voice activity model, which takes ten
-// times as long unoptimised. So these builds optimise its module and keep its assertions. `make unit`
-// builds faster than it runs, so there the module stays as it is.
-let wholeTests = warningsAreErrors && Context.environment["PARLEY_TESTS"] == nil
+// The tests spend half of their time in the voice activity model, which takes ten times as long
+// unoptimised. So their builds optimise its module and keep its assertions.
 let optimised: [SwiftSetting] =
-    wholeTests
+    warningsAreErrors
     ? [.unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))] : []
 let optimisedC: [CSetting] =
-    wholeTests ? [.unsafeFlags(["-O2"], .when(configuration: .debug))] : []
+    warningsAreErrors ? [.unsafeFlags(["-O2"], .when(configuration: .debug))] : []
 let strictCXX: [CXXSetting] = warningsAreErrors ? [.treatAllWarnings(as: .error)] : []
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let arguments = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
@@ -137,6 +135,10 @@ let package = Package(
                 "Codec", "Session", "Server", "TestMaterial", "CLinux", "COpenSSL", logging,
             ],
             path: "Tests/Simulation", swiftSettings: strict),
+        // The fuzz targets: FuzzTests and libFuzzer's program run them.
+        .target(
+            name: "Fuzz", dependencies: ["Codec", "Session", "Server", "Simulation", "CLinux"],
+            path: "Tests/Fuzz", exclude: ["Dictionaries"], swiftSettings: strict),
         // A report, not a test: turn detection on recordings (`make turn-table`).
         .executableTarget(
             name: "turn-table", dependencies: ["Codec", "Session", "Agents"],
@@ -184,6 +186,8 @@ let package = Package(
             dependencies: ["Server", "Session", "Codec", "Simulation", "TestMaterial", "YAML"],
             swiftSettings: strict),
         .testTarget(
+            name: "FuzzTests", dependencies: ["Fuzz", "TestMaterial"], swiftSettings: strict),
+        .testTarget(
             name: "HarnessTests", dependencies: ["parley-load", "Codec"], swiftSettings: strict),
         .testTarget(name: "TidyTests"),
     ],
@@ -211,13 +215,14 @@ if let tests = Context.environment["PARLEY_TESTS"] {
     package.products = []
 }
 
-// The fuzz targets link with libFuzzer only (`--sanitize=fuzzer`), so that an ordinary build must
-// not see them. `make fuzz` sets the variable.
+// libFuzzer's program links with `--sanitize=fuzzer` only, so that an ordinary build must not see it.
+// `make fuzz` sets the variable. The option's main function calls the program's two entry points; a
+// program of one file would have a main function of its own.
 if Context.environment["PARLEY_FUZZ"] == "1" {
     package.targets += [
         .executableTarget(
-            name: "parley-fuzz",
-            dependencies: ["Codec", "Session", "Server", "Simulation", "CLinux"],
-            path: "Tests/Fuzz", exclude: ["Dictionaries"], swiftSettings: strict)
+            name: "parley-fuzz", dependencies: ["Fuzz", "TestMaterial", "CLinux"],
+            path: "Tests/FuzzProgram",
+            swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])])
     ]
 }

@@ -7,9 +7,12 @@
 #   TARGET        only this one
 #   INPUT         instead of fuzzing, runs this file through TARGET once
 #   COVERAGE      1: instead of fuzzing, prints which lines of the code the corpus reaches
+#   IF_CHANGED    1: fuzzes only code that differs from what scripts/fuzz-passed.txt names
 #
 # The corpus in .build-fuzz/corpus/ grows from run to run. The targets themselves write the first
-# one.
+# one. A run of all targets without a finding writes scripts/fuzz-passed.txt, to be committed with the
+# change. So a clone, which knows nothing of earlier runs, does not repeat them: the build with the
+# sanitizer takes minutes, and the Swift tests run every target on fixed inputs anyway.
 source "$(dirname "$0")/common.sh"
 
 all=(
@@ -19,6 +22,9 @@ all=(
 seconds=${SECONDS_EACH:-60}
 work=$root/.build-fuzz
 program=$work/release/parley-fuzz
+passed_state=$root/scripts/fuzz-passed.txt
+# A shorter run of each target does not count.
+least_seconds=15
 
 [[ $seconds =~ ^[1-9][0-9]*$ ]] || fail "SECONDS is a number of seconds, not '$seconds'"
 if [[ ${TARGET:-} ]]; then
@@ -27,13 +33,24 @@ if [[ ${TARGET:-} ]]; then
 fi
 [[ ! ${INPUT:-} || ${TARGET:-} ]] || fail "INPUT needs a TARGET"
 
+# Prints a hash of the code that is fuzzed and that fuzzes: names and contents. The web pages, which
+# Server embeds, and Agents, which it links, are not fuzzed.
+fingerprint() {
+    cd "$root"
+    find Sources/{C*,Session,Server} Tests/{Fuzz,FuzzProgram,Simulation,TestMaterial} \
+        scripts/fuzz.sh -type f -regex '.*\.\(swift\|c\|cpp\|h\|modulemap\|dict\|sh\)' -print0 |
+        LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1
+}
+
 # build FOLDER FLAGS…: builds everything with libFuzzer's instrumentation, optimised, with
-# assertions. SwiftPM's own option makes it not look for a main function.
+# assertions. SwiftPM's own option makes it not look for a main function. The stack of a finding reads
+# no more of the debugging information than lines.
 build() {
     local folder=$1
     shift
     PARLEY_FUZZ=1 swift build -c release --scratch-path "$folder" --product parley-fuzz \
-        --sanitize=fuzzer -Xswiftc -assert-config -Xswiftc Debug "$@"
+        --sanitize=fuzzer -Xswiftc -assert-config -Xswiftc Debug \
+        -Xswiftc -gline-tables-only -Xcc -gline-tables-only -Xcxx -gline-tables-only "$@"
 }
 
 # swiftc takes the last -sanitize for compiling.
@@ -95,6 +112,19 @@ report_coverage() {
         awk 'NR > 2 && NF > 9 { printf "  %-40s %5d lines %8s reached\n", $1, $8, $10 }'
 }
 
+state=$(fingerprint)
+passed=
+[[ ! -e $passed_state ]] || read -r passed _ <"$passed_state" || true
+if [[ ${IF_CHANGED:-} && $state == "$passed" ]]; then
+    say "Codec, Session and Server are as in the last fuzzed state (${passed_state#"$root"/}):" \
+        "the build with the sanitizer is left to make test-long"
+    printf '0 passed, 0 failed\n'
+    exit
+fi
+[[ ! ${IF_CHANGED:-} ]] ||
+    say "Codec, Session, Server or the targets differ from the last fuzzed state" \
+        "(${passed_state#"$root"/})"
+
 if [[ ${COVERAGE:-} ]]; then
     say "building the fuzz targets for coverage"
     run_logged fuzz-coverage build_for_coverage ||
@@ -128,5 +158,12 @@ for ((first = 0; first < ${#all[@]}; first += 2)); do
         failed=$((failed + (status != 0)))
     done
 done
+# A change during the run may or may not have been in the build.
+if [[ $failed == 0 && ! ${TARGET:-} && $state != "$passed" && $state == "$(fingerprint)" ]] &&
+    ((seconds >= least_seconds)); then
+    printf '%s  Codec, Session, Server and the fuzz targets as they passed make fuzz\n' "$state" \
+        >"$passed_state"
+    say "${passed_state#"$root"/} names this state now: commit it with the change"
+fi
 printf '\n%d passed, %d failed\n' $((${#all[@]} - failed)) "$failed"
 ((failed == 0))

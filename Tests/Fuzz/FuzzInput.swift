@@ -7,17 +7,17 @@
 import Simulation
 
 /// Reads an input from its front.
-struct FuzzInput {
+package struct FuzzInput {
     private var bytes: ArraySlice<UInt8>
 
     /// Copies the input.
-    init(_ bytes: UnsafeRawBufferPointer) { self.bytes = Array(bytes)[...] }
+    package init(_ bytes: UnsafeRawBufferPointer) { self.bytes = Array(bytes)[...] }
 
     /// Whether no bytes are left.
     var isEmpty: Bool { bytes.isEmpty }
 
     /// The next byte; 0 at the end.
-    mutating func byte() -> UInt8 { bytes.popFirst() ?? 0 }
+    package mutating func byte() -> UInt8 { bytes.popFirst() ?? 0 }
 
     /// A number from two bytes, 0…65,535.
     mutating func number() -> Int { Int(byte()) << 8 | Int(byte()) }

@@ -16,7 +16,7 @@ struct DocumentTests {
         #expect(DocumentLinks(try Repository.files()).missingFiles == [])
     }
 
-    @Test("Every fuzz target is run by the script, has a dictionary, and is described")
+    @Test("Every fuzz target is run by script and tests, has a dictionary, and is described")
     func fuzzTargetsAreRun() throws {
         let files = try Repository.files()
         let texts = Dictionary(
@@ -26,8 +26,10 @@ struct DocumentTests {
         #expect(names.count > 8)
         let script = try #require(texts["scripts/fuzz.sh"])
         let words = script.split { !$0.isLetter && $0 != "_" }
+        let tests = try #require(texts["Tests/FuzzTests/FuzzReplayTests.swift"])
         for name in names {
             #expect(words.contains(name), "scripts/fuzz.sh does not run \(name)")
+            #expect(tests.contains("named: \"\(name)\""), "FuzzTests does not run \(name)")
             #expect(texts["Tests/Fuzz/Dictionaries/\(name).dict"] != nil)
             #expect(texts["docs/testing.md"]?.contains("| `\(name)` |") == true)
         }

@@ -2,8 +2,8 @@
 # Runs Silero's own ONNX model, with onnxruntime, on recordings of people, clean and in pink noise
 # at 15 and 5 dB. The Swift tests must agree with it to 1e-4 in every window. Also checks that the
 # stored fixture still matches the model.
-# shellcheck source=scripts/common.sh
-source "$(dirname "$0")/../../scripts/common.sh"
+# shellcheck source=scripts/swift-tests.sh
+source "$(dirname "$0")/../../scripts/swift-tests.sh"
 
 test_environment
 work=$root/.build/vad
@@ -27,7 +27,7 @@ fi
 
 "$test_python" "$root/Tests/scripts/silero_reference.py" --model "$model" --check
 "$test_python" "$root/Tests/vad/recordings.py" --model "$model" --output "$work"
-cd "$root"
-PARLEY_STRICT=1 swift build --build-tests
-PARLEY_VAD_REFERENCE=$work PARLEY_STRICT=1 swift test --skip-build --disable-xctest \
-    --filter VoiceActivityRecordingTests
+build_swift_tests "the Swift tests"
+# shellcheck disable=SC2034  # The command of the failed tests.
+swift_target=test-vad
+PARLEY_VAD_REFERENCE=$work run_swift_tests --filter VoiceActivityRecordingTests
