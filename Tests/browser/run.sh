@@ -20,5 +20,7 @@ test_environment
 
 cd "$root/Tests/browser"
 (($#)) || set -- -p xdist.plugin --dist loadfile --numprocesses "${PARLEY_WORKERS:-3}"
-exec "$test_python" -m pytest --disable-plugin-autoload -q -rN --tb=short --strict-markers \
+# A server would warn of a variable that it does not know.
+unset PARLEY_WORKERS
+exec "$test_python" -m pytest --disable-plugin-autoload -q -rs --tb=short --strict-markers \
     -p no:cacheprovider "$@"

@@ -10,12 +10,20 @@ import sys
 import time
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples/worker"
+# The test makes this file.
+WORD = pathlib.Path(sys.argv[1]).with_suffix(".word")
 
 
 def note(event, job):
     fields = {name: job.fields.get(name) for name in ["job", "key", "run", "session", "subject"]}
     with open(sys.argv[1], "a", encoding="utf-8") as record:
         record.write(json.dumps({"event": event, "pid": os.getpid(), **fields}) + "\n")
+
+
+def have_begun():
+    """How many turns all workers have begun."""
+    with open(sys.argv[1], encoding="utf-8") as record:
+        return sum('"began"' in line for line in record)
 
 
 def wait(job):
@@ -33,7 +41,15 @@ def answer(request, job):
         elif "never answer" in text:
             wait(job)
         elif "think for long" in text:
-            time.sleep(2.5 * int(job.fields["lease_ms"]) / 1000)
+            # The lease that the turn began with runs out meanwhile.
+            time.sleep(1.2 * int(job.fields["lease_ms"]) / 1000)
+        elif "wait for the word" in text:
+            while not WORD.exists():
+                time.sleep(0.01)
+        elif "meet" in text:
+            # Two workers have four places.
+            while have_begun() < 4:
+                time.sleep(0.01)
         elif "stop halfway" in text:
             yield "Once upon "
             wait(job)
@@ -47,8 +63,8 @@ def answer(request, job):
         elif "rubbish" in text:
             job.say(type="song", text="la")
         elif "flood" in text:
-            for number in range(1, 10_001):
-                yield f"{number:06}" + "x" * 14
+            for number in range(1, 2_001):
+                yield f"{number:06}" + "x" * 94
         elif "story" in text:
             for number in range(1, 1_000_001):
                 yield f"This is sentence number {number} of a long story. "

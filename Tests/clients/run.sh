@@ -15,12 +15,15 @@ source "$(dirname "$0")/../../scripts/common.sh"
 binary=${PARLEY_BINARY:-$root/.build/release/parley}
 [[ -x $binary ]] || fail "$binary is missing: run \`make build\` first"
 export PARLEY_TEST_BINARY=$binary
+workers=${PARLEY_WORKERS:-$(($(nproc) * 4))}
+# A server would warn of a variable that it does not know.
+unset PARLEY_WORKERS
 cd "$root/Tests/clients"
 test_environment
 earlier_environment
 beta=test_openai_beta.py
 # Plugins of the libraries would be loaded as well, and cost each worker a second.
-pytest=(-m pytest --disable-plugin-autoload -q -rN --tb=short --strict-markers -p no:cacheprovider)
+pytest=(-m pytest --disable-plugin-autoload -q -rs --tb=short --strict-markers -p no:cacheprovider)
 
 if (($#)); then
     [[ " $* " != *"$beta"* ]] || exec "$earlier_python" "${pytest[@]}" "$@"
@@ -36,7 +39,7 @@ statuses=(0 0)
 "$earlier_python" "${pytest[@]}" "$beta" >"${reports[0]}" 2>&1 &
 earlier=$!
 "$test_python" "${pytest[@]}" --ignore "$beta" -p xdist.plugin --dist loadfile \
-    --numprocesses "${PARLEY_WORKERS:-$(($(nproc) * 4))}" 2>&1 | tee "${reports[1]}" || statuses[1]=1
+    --numprocesses "$workers" 2>&1 | tee "${reports[1]}" || statuses[1]=1
 wait "$earlier" || statuses[0]=1
 cat "${reports[0]}"
 

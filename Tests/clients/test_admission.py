@@ -37,12 +37,13 @@ def handshake_status(server, **options):
 
 def test_pages_of_other_origins_are_refused_and_our_own_are_not(parley):
     own = f"http://127.0.0.1:{parley.port}"
+    refused = 'parley_requests_refused_total{reason="origin"}'
+    before = int(parley.metric(refused))
     assert handshake_status(parley) == 101
     assert handshake_status(parley, origin=own) == 101
     for origin in ["http://evil.example", "null", f"http://localhost:{parley.port}", own + "0"]:
         assert handshake_status(parley, origin=origin) == 403
-    metrics = parley.get("/metrics")[2].decode()
-    assert 'parley_requests_refused_total{reason="origin"} 4' in metrics
+    assert int(parley.metric(refused)) == before + 4
 
 
 def test_listed_origins_are_welcome():
@@ -218,11 +219,17 @@ def test_without_file_descriptors_it_says_so_does_not_spin_and_recovers(limit, f
             peer.sendall(REQUEST)
         statuses = [status_of(peer.recv(65536)) for peer in peers]
         assert set(statuses) == {200, 503}
-        before, begun = cpu_seconds(server.process.pid), time.monotonic()
-        time.sleep(2)
-        share = (cpu_seconds(server.process.pid) - before) / (time.monotonic() - begun)
+        deadline = time.monotonic() + HANG_GUARD
+        share = 1.0
+        # A busy loop uses all of this time, a shard that pauses a few percent of it.
+        while share > 0.2:
+            assert time.monotonic() < deadline, f"it spins: {share:.1%}"
+            before, begun = cpu_seconds(server.process.pid), time.monotonic()
+            time.sleep(0.5)
+            share = (cpu_seconds(server.process.pid) - before) / (time.monotonic() - begun)
         figure(f"CPU of a server without descriptors: {share:.1%}")
-        assert share < 0.2
+        paused = server.log_path.read_text(encoding="utf-8").count("accepting paused")
+        assert 1 <= paused <= 2, "one line per shard"
         # The connection of the liveness check may have freed a descriptor for one more.
         with contextlib.ExitStack() as held:
             statuses = [
@@ -231,7 +238,6 @@ def test_without_file_descriptors_it_says_so_does_not_spin_and_recovers(limit, f
             assert statuses[1:] == [503] * 3
         for peer in peers:
             peer.close()
-        deadline = time.monotonic() + HANG_GUARD
         while True:
             with held_request(server.port, REQUEST, CLIENT) as (_, status):
                 if status == 200:
@@ -241,8 +247,6 @@ def test_without_file_descriptors_it_says_so_does_not_spin_and_recovers(limit, f
         refused = re.search(
             r'connections_refused_total\{reason="descriptors"\} (\d+)', metrics)
         assert int(refused[1]) >= limit
-        log = server.log_path.read_text(encoding="utf-8")
-        assert 1 <= log.count("accepting paused") <= 2, "one line per shard"
 
 
 def cpu_seconds(process):

@@ -109,7 +109,7 @@ def detection(**fields):
 
 def test_a_low_threshold_still_hears_the_end_of_speech(parley, speech):
     async def misbehave(session):
-        await session.update(audio=detection(threshold=0.1))
+        await session.update(output_modalities=["text"], audio=detection(threshold=0.1))
         await session.append(speech + bytes(2 * 24000))
         await session.until("input_audio_buffer.speech_started")
         await session.until("input_audio_buffer.speech_stopped")
@@ -120,7 +120,8 @@ def test_a_low_threshold_still_hears_the_end_of_speech(parley, speech):
 
 def test_a_minute_of_padding_is_refused_or_leaves_the_session_hearing(parley, speech):
     async def misbehave(session):
-        answer = await session.update(audio=detection(prefix_padding_ms=60_000))
+        answer = await session.update(
+            output_modalities=["text"], audio=detection(prefix_padding_ms=60_000))
         if answer["type"] == "error":
             assert answer["error"]["param"].endswith("turn_detection.prefix_padding_ms")
             return

@@ -7,6 +7,7 @@ import pytest
 from closing_agent import ClosingAgent
 from parley_server import HANG_GUARD, ParleyServer
 from realtime_session import append, connect, run
+from test_ledger import only_listening
 
 
 async def by_cancel(session, speech):
@@ -42,10 +43,13 @@ async def by_leaving(session, speech):
 
 
 @pytest.mark.parametrize("interrupt", [by_cancel, by_speech, by_leaving])
-def test_the_agents_connection_closes_before_its_next_word(interrupt, speech):
+def test_the_agents_connection_closes_before_its_next_word(interrupt, speech, tmp_path):
+    # Speech interrupts without being recognised, so the recogniser is not loaded.
+    options = ["--min-interruption-ms", "0", *only_listening(tmp_path)]
+
     async def test():
         async with ClosingAgent() as agent:
-            with ParleyServer("--llm", agent.url, "--min-interruption-ms", "0") as server:
+            with ParleyServer("--llm", agent.url, *options) as server:
                 async with connect(server) as session:
                     assert agent.closed.empty()
                     reason = await interrupt(session, speech)

@@ -7,15 +7,14 @@ Some tests need a server that gives an agent its memory back, or signs its reque
 import asyncio
 import base64
 import contextlib
+import functools
 import hashlib
-import http.server
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -167,30 +166,38 @@ async def connect(server):
 
 
 @contextlib.contextmanager
-def served(file, path="", *arguments):
-    """A brain, and a server with it."""
-    with Brain(file) as brain:
-        brains = ("--llm", brain.url + path, "--llm-kind", brain.kind)
-        with ParleyServer(*brains, *arguments) as server:
-            server.brain = brain
-            yield server
-
-
-@pytest.fixture(scope="module", params=["chat_brain.py", "agui_brain.py"])
-def parley(request):
-    with served(EXAMPLES / request.param) as server:
+def asked_by_server(brain, path="", *arguments, **options):
+    """A server with a brain."""
+    asked = ("--llm", brain.url + path, "--llm-kind", brain.kind)
+    with ParleyServer(*asked, *arguments, **options) as server:
+        server.brain = brain
         yield server
 
 
 @pytest.fixture(scope="module")
-def agui():
-    with served(EXAMPLES / "agui_brain.py") as server:
+def brains():
+    """Starts each brain once, because its packages take seconds of CPU to load: a function of the
+    file."""
+    with contextlib.ExitStack() as stack:
+        yield functools.cache(lambda file: stack.enter_context(Brain(file)))
+
+
+@pytest.fixture(scope="module", params=["chat_brain.py", "agui_brain.py"])
+def parley(request, brains):
+    with asked_by_server(brains(EXAMPLES / request.param)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def agui(brains):
+    with asked_by_server(brains(EXAMPLES / "agui_brain.py")) as server:
         yield server
 
 
 @pytest.fixture(scope="module", params=["", "outcome"])
-def langgraph(request):
-    with served(ROOT / "Tests/clients/agui_langgraph.py", request.param) as server:
+def langgraph(request, brains):
+    brain = brains(ROOT / "Tests/clients/agui_langgraph.py")
+    with asked_by_server(brain, request.param) as server:
         yield server
 
 
@@ -281,7 +288,8 @@ def test_a_brain_that_dies_fails_the_response():
             assert done.status == "failed"
             assert done.status_details.error.code == "upstream_error"
 
-    with served(EXAMPLES / "agui_brain.py") as server:
+    # A brain of its own, which takes seconds of CPU to load.
+    with Brain(EXAMPLES / "agui_brain.py") as brain, asked_by_server(brain) as server:
         run(test(server))
 
 
@@ -411,45 +419,48 @@ def test_langgraph_is_resumed(langgraph):
 # ---- Signatures
 
 
+def key_name(key):
+    """The name of a P-256 key in the set of keys."""
+    public = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(key.public_key()))
+    text = json.dumps(
+        {name: public[name] for name in ("crv", "kty", "x", "y")}, separators=(",", ":"))
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+
+
+def pem(key):
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption())
+
+
 KEY, OTHER = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
 
 
 @pytest.fixture(scope="module", params=["chat_brain.py", "agui_brain.py"])
-def guarded(request):
-    """A brain that answers only signed requests, and a server of the public key."""
-    number = KEY.public_key().public_numbers()
-    x, y = (
-        base64.urlsafe_b64encode(each.to_bytes(32, "big")).rstrip(b"=").decode()
-        for each in (number.x, number.y)
-    )
-    keys = {"keys": [{
-        "kty": "EC", "crv": "P-256", "kid": "one", "alg": "ES256", "use": "sig", "x": x, "y": y,
-    }]}
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(keys).encode())
-
-        def log_message(self, *_):
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_address[1]}/jwks.json"
-        with Brain(
-            EXAMPLES / request.param, PARLEY_JWKS=url, BRAIN_AUDIENCE="http://brain.test/"
-        ) as brain:
-            yield brain
-        server.shutdown()
+def guarded(request, tmp_path_factory):
+    """A server that signs its requests with KEY, and its brain, which answers only signed ones."""
+    file = tmp_path_factory.mktemp("keys") / "keys.pem"
+    file.write_bytes(pem(KEY))
+    port = free_port()
+    keys = f"http://127.0.0.1:{port}/.well-known/jwks.json"
+    brain = Brain(EXAMPLES / request.param, PARLEY_JWKS=keys)
+    brain.environment["BRAIN_AUDIENCE"] = brain.url
+    signs = ("--sign-requests", "true", "--signing-key-file", str(file))
+    with brain, asked_by_server(brain, "", *signs, port=port) as server:
+        server.key_file = file
+        yield server
 
 
-def signature(key=KEY, algorithm="ES256", kid="one", **changed):
-    """A token as the server writes it, with changes; None leaves a claim out."""
+def published(server):
+    """The server's public keys."""
+    return json.loads(server.get("/.well-known/jwks.json")[2])["keys"]
+
+
+def signature(audience, key=KEY, algorithm="ES256", kid=key_name(KEY), **changed):
+    """A token as the server writes it for an audience, with changes; None leaves a claim out."""
     now = int(time.time())
     claims = {
-        "iss": "parley", "aud": "http://brain.test/", "sub": "ada", "sid": "sess_1",
+        "iss": "parley", "aud": audience, "sub": "ada", "sid": "sess_1",
         "turn": "resp_1", "iat": now, "exp": now + 60, "jti": "1",
     } | changed
     claims = {name: value for name, value in claims.items() if value is not None}
@@ -462,92 +473,79 @@ INPUT = {
 }
 
 
+@needs_signatures
 def test_a_signed_request_is_answered(guarded):
-    status, text = guarded.post(signature(), INPUT)
+    status, text = guarded.brain.post(signature(guarded.brain.url), INPUT)
     assert status == 200 and "You said: " in text
 
 
+@needs_signatures
 @pytest.mark.parametrize(
-    "headers",
-    [
-        {}, {"X-Parley-Session": "sess_1"}, {"X-Parley-Signature": "x.y.z"}, signature(key=OTHER),
-        signature(aud="http://other.test/"), signature(iss="other"), signature(sid=None),
-        signature(exp=1), signature(exp=None), signature(kid="two"),
-        signature(key="a" * 32, algorithm="HS256"), signature(key=None, algorithm="none"),
-    ],
-)
-def test_other_requests_are_refused(guarded, headers):
-    status, text = guarded.post(headers, INPUT)
+    "headers", [{}, {"X-Parley-Session": "sess_1"}, {"X-Parley-Signature": "x.y.z"}])
+def test_requests_without_a_signature_are_refused(guarded, headers):
+    status, text = guarded.brain.post(headers, INPUT)
     assert status == 401 and "You said" not in text
 
 
 @needs_signatures
-@pytest.mark.parametrize("file", ["chat_brain.py", "agui_brain.py"])
-def test_the_servers_signature_is_accepted(file):
-    async def test(server):
-        async with connect(server) as session:
-            assert await session.turn("hello") == (["You said: hello"], [])
-
-    port = free_port()
-    keys = f"http://127.0.0.1:{port}/.well-known/jwks.json"
-    brain = Brain(EXAMPLES / file, PARLEY_JWKS=keys)
-    brain.environment["BRAIN_AUDIENCE"] = brain.url
-    with brain, ParleyServer(
-        "--llm", brain.url, "--llm-kind", brain.kind, "--sign-requests", "true", port=port
-    ) as server:
-        run(test(server))
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"key": OTHER}, {"aud": "http://other.test/"}, {"iss": "other"}, {"sid": None}, {"exp": 1},
+        {"exp": None}, {"kid": "two"}, {"key": "a" * 32, "algorithm": "HS256"},
+        {"key": None, "algorithm": "none"},
+    ],
+)
+def test_other_signatures_are_refused(guarded, changes):
+    changes = {"audience": guarded.brain.url} | changes
+    status, text = guarded.brain.post(signature(**changes), INPUT)
+    assert status == 401 and "You said" not in text
 
 
-def new_key():
-    """A P-256 key as PEM, and its name in the set of keys."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    public = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(key.public_key()))
-    text = json.dumps(
-        {name: public[name] for name in ("crv", "kty", "x", "y")}, separators=(",", ":"))
-    name = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
-    return name, key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption())
+async def sign(server):
+    """The signature of a turn's request."""
+    async with connect(server) as session:
+        assert await session.turn("hello") == (["You said: hello"], [])
+        return server.brain.requests[-1]["headers"]["x-parley-signature"]
+
+
+def key_of_turn(server):
+    return jwt.get_unverified_header(asyncio.run(sign(server)))["kid"]
 
 
 @needs_signatures
-def test_the_file_of_signing_keys_is_read_again(tmp_path):
-    file = tmp_path / "keys.pem"
-    (old, old_text), (new, new_text) = new_key(), new_key()
-    file.write_bytes(old_text)
-    port = free_port()
+def test_a_key_that_the_server_makes_signs_its_requests(brains):
+    brain = brains(EXAMPLES / "chat_brain.py")
+    with asked_by_server(brain, "", "--sign-requests", "true") as server:
+        token = asyncio.run(sign(server))
+        name = jwt.get_unverified_header(token)["kid"]
+        (key,) = [key for key in published(server) if key["kid"] == name]
+        claims = jwt.decode(
+            token, jwt.PyJWK(key), algorithms=["ES256"], issuer="parley", audience=brain.url,
+            options={"require": ["aud", "exp", "iat", "iss", "jti", "sid", "turn"]})
+        assert claims["sid"].startswith("sess_") and claims["turn"].startswith("resp_")
 
-    def published(server):
-        return [key["kid"] for key in json.loads(server.get("/.well-known/jwks.json")[2])["keys"]]
 
-    def reload(server, line):
-        server.process.send_signal(signal.SIGHUP)
+@needs_signatures
+def test_the_servers_signature_is_accepted_and_its_file_of_keys_is_read_again(guarded):
+    def names():
+        return [key["kid"] for key in published(guarded)]
+
+    def reload(line):
+        guarded.process.send_signal(signal.SIGHUP)
         deadline = time.monotonic() + HANG_GUARD
-        while line not in server.log_path.read_text() and time.monotonic() < deadline:
+        while line not in guarded.log_path.read_text() and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert line in server.log_path.read_text()
+        assert line in guarded.log_path.read_text()
 
-    async def test(server):
-        async with connect(server) as session:
-            assert await session.turn("hello") == (["You said: hello"], [])
-            token = server.brain.requests[-1]["headers"]["x-parley-signature"]
-            return jwt.get_unverified_header(token)["kid"]
-
-    keys = f"http://127.0.0.1:{port}/.well-known/jwks.json"
-    brain = Brain(EXAMPLES / "agui_brain.py", PARLEY_JWKS=keys)
-    brain.environment["BRAIN_AUDIENCE"] = brain.url
-    with brain, ParleyServer(
-        "--llm", brain.url, "--llm-kind", brain.kind, "--sign-requests", "true",
-        "--signing-key-file", str(file), port=port
-    ) as server:
-        server.brain = brain
-        assert published(server) == [old]
-        assert asyncio.run(test(server)) == old
-        # A file without a key changes nothing.
-        file.write_text("no key")
-        reload(server, "signing keys not reloaded")
-        assert published(server) == [old] and asyncio.run(test(server)) == old
-        file.write_bytes(new_text)
-        reload(server, "signing keys reloaded")
-        # The old key signs for five more minutes: the agent keeps the set without the new one.
-        assert published(server) == [new, old] and asyncio.run(test(server)) == old
+    old, new = key_name(KEY), key_name(OTHER)
+    assert names() == [old]
+    assert key_of_turn(guarded) == old
+    # A file without a key changes nothing.
+    guarded.key_file.write_text("no key")
+    reload("signing keys not reloaded")
+    assert names() == [old] and key_of_turn(guarded) == old
+    guarded.key_file.write_bytes(pem(OTHER))
+    reload("signing keys reloaded")
+    # The old key signs for five more minutes: the agent keeps the set without the new one.
+    assert names() == [new, old] and key_of_turn(guarded) == old

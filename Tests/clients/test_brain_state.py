@@ -7,14 +7,20 @@ import json
 import pytest
 from parley_server import ROOT
 from realtime_session import TOOL, run
-from test_brain import connect, served
+from test_brain import Brain, asked_by_server, connect
 
 BRAIN = ROOT / "Tests/clients/state_brain.py"
 
 
 @pytest.fixture(scope="module")
-def parley():
-    with served(BRAIN, "", "--llm-keep-state", "true") as server:
+def brain():
+    with Brain(BRAIN) as brain:
+        yield brain
+
+
+@pytest.fixture(scope="module")
+def parley(brain):
+    with asked_by_server(brain, "", "--llm-keep-state", "true") as server:
         yield server
 
 
@@ -173,7 +179,7 @@ def test_an_agent_that_has_forgotten_is_told_everything(parley):
     run(test())
 
 
-def test_without_the_setting_nothing_is_kept():
+def test_without_the_setting_nothing_is_kept(brain):
     async def test(server):
         async with connect(server) as session:
             await session.say("hello")
@@ -182,5 +188,5 @@ def test_without_the_setting_nothing_is_kept():
             assert (await session.until("response.done")).response.status == "failed"
             assert last(server)[0]["store"] is False
 
-    with served(BRAIN) as server:
+    with asked_by_server(brain) as server:
         run(test(server))

@@ -112,6 +112,7 @@ def run(piped, tmp_path_factory):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_browser_client(run, name):
+    # Some take real time: the page speaks as fast as its user does.
     run[name]()
 
 

@@ -8,7 +8,6 @@ import hmac
 import http.client
 import json
 import os
-import signal
 import socket
 import subprocess
 import time
@@ -24,24 +23,40 @@ OTHER = "sk-other-0123456789"
 SINGLE = "sk-single-0123456789"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def redis():
     with RedisServer() as server:
         yield server
 
 
-@pytest.fixture
-def nodes(tmp_path, redis):
-    """Three servers with the same keys, each of which knows the others."""
-    keys = tmp_path / "keys"
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    """The file of keys of all nodes."""
+    keys = tmp_path_factory.mktemp("cluster") / "keys"
     keys.write_text(
         f"{KEY} name=boss operator\n{OTHER} name=other\n{SINGLE} name=single max-sessions=1\n")
+    return keys
+
+
+@contextlib.contextmanager
+def cluster(redis, keys, *options):
+    """Three servers with the same keys. `options` are those of each."""
     with contextlib.ExitStack() as stack:
         started = [
             stack.enter_context(
-                ParleyServer("--store", redis.url, "--api-keys-file", str(keys)))
-            for _ in range(3)]
-        until(lambda: all(ask(node, "/admin/sessions")[1].get("nodes") == 3 for node in started))
+                ParleyServer("--store", redis.url, "--api-keys-file", str(keys), *own))
+            for own in options or [[]] * 3]
+        yield started
+
+
+def knows_all(node):
+    return ask(node, "/admin/sessions")[1].get("nodes") == 3
+
+
+@pytest.fixture(scope="module")
+def nodes(redis, keys):
+    with cluster(redis, keys) as started:
+        until(lambda: all(map(knows_all, started)))
         yield started
 
 
@@ -78,28 +93,49 @@ def run(test):
     asyncio.run(asyncio.wait_for(test, HANG_GUARD))
 
 
+def decide(node, path, *method, **options):
+    """The answer to a request, once all nodes that know one have said so: on a busy machine one may be
+    late, and then the answer is 503."""
+    answers = []
+    until(lambda: answers.append(ask(node, path, *method, **options)) or answers[-1][0] != 503)
+    return answers[-1]
+
+
+def all_sessions(node, query, count):
+    """A page of sessions that all nodes have answered, once the cluster has so many sessions."""
+    pages = []
+
+    def is_whole():
+        status, page = ask(node, f"/admin/sessions?{query}")
+        assert status == 200
+        pages.append(page)
+        return (page["nodes"], page["nodes_answered"]) == (3, 3) and page["states"]["idle"] == count
+
+    until(is_whole)
+    return pages[-1]
+
+
 def hang_up(node, session_id, **options):
-    return ask(node, f"/v1/realtime/calls/{session_id}/hangup", "POST", **options)[0]
+    return decide(node, f"/v1/realtime/calls/{session_id}/hangup", "POST", **options)[0]
 
 
 def test_every_node_lists_the_sessions_of_all(nodes):
     async def test():
         async with session(nodes[0]) as (first, _), session(nodes[1]) as (second, _):
             for node in nodes:
-                status, page = await asyncio.to_thread(ask, node, "/admin/sessions?order=id")
-                assert status == 200 and (page["nodes"], page["nodes_answered"]) == (3, 3)
+                page = await asyncio.to_thread(all_sessions, node, "order=id", 2)
                 assert [row["id"] for row in page["data"]] == sorted([first, second])
                 assert len({row["node"] for row in page["data"]}) == 2
-                assert page["states"]["idle"] == 2 and not page["has_more"]
+                assert not page["has_more"]
             own = await asyncio.to_thread(ask, nodes[2], "/admin/sessions?scope=node")
             assert own[1]["nodes"] == 1 and own[1]["data"] == []
-            status, one = await asyncio.to_thread(ask, nodes[2], f"/admin/sessions/{second}")
+            status, one = await asyncio.to_thread(decide, nodes[2], f"/admin/sessions/{second}")
             assert status == 200 and one["id"] == second and one["parts"]["session"] > 0
-            status, page = await asyncio.to_thread(ask, nodes[2], "/admin/sessions?limit=1")
+            page = await asyncio.to_thread(all_sessions, nodes[2], "limit=1", 2)
             assert len(page["data"]) == 1 and page["has_more"]
 
     run(test())
-    assert ask(nodes[0], "/admin/sessions/sess_nobody")[0] == 404
+    assert decide(nodes[0], "/admin/sessions/sess_nobody")[0] == 404
 
 
 def test_a_session_is_hung_up_from_any_node(nodes):
@@ -118,40 +154,42 @@ def test_a_session_is_hung_up_from_any_node(nodes):
     run(test())
 
 
-def test_a_node_that_is_gone_is_uncertain_and_then_forgotten(nodes):
-    nodes[2].process.kill()
-    nodes[2].process.wait()
-    nodes[2].expected_status = -9
-    page = ask(nodes[0], "/admin/sessions")[1]
-    assert (page["nodes"], page["nodes_answered"]) in [(3, 2), (2, 2)]
-    assert hang_up(nodes[0], "sess_nobody") in (404, 503)
-    until(lambda: ask(nodes[0], "/admin/sessions")[1]["nodes"] == 2)
-    assert hang_up(nodes[0], "sess_nobody") == 404
-
-
-def test_a_session_is_found_while_another_node_is_silent(nodes):
-    nodes[2].process.send_signal(signal.SIGSTOP)
-    nodes[2].expected_status = -9
-    try:
-        async def test():
-            async with session(nodes[1]) as (first, _), session(nodes[1]) as (second, link):
-                status, row = await asyncio.to_thread(ask, nodes[0], f"/admin/sessions/{first}")
-                assert status == 200 and row["id"] == first
-                assert await asyncio.to_thread(hang_up, nodes[0], second) == 200
-                with pytest.raises(ConnectionClosed):
-                    while True:
-                        await link.recv()
-                url = f"{nodes[0].realtime_url}?call_id={first}"
-                headers = {"Authorization": f"Bearer {KEY}"}
-                async with connect(url, additional_headers=headers,
-                                   **PATIENT_WEBSOCKET) as sideband:
-                    created = json.loads(await sideband.recv())
-                    assert created["session"]["id"] == first
-
-        run(test())
-    finally:
+def test_a_node_that_is_gone_is_uncertain_and_then_forgotten(keys):
+    with RedisServer() as redis, cluster(redis, keys) as nodes:
+        until(lambda: knows_all(nodes[0]))
         nodes[2].process.kill()
         nodes[2].process.wait()
+        nodes[2].expected_status = -9
+        page = ask(nodes[0], "/admin/sessions")[1]
+        assert page["nodes"] in (2, 3) and page["nodes_answered"] <= 2
+        assert ask(nodes[0], "/v1/realtime/calls/sess_nobody/hangup", "POST")[0] in (404, 503)
+        # Takes real time: a node counts as alive for three seconds after its last heartbeat.
+        until(lambda: ask(nodes[0], "/admin/sessions")[1]["nodes"] == 2)
+        assert hang_up(nodes[0], "sess_nobody") == 404
+
+
+def test_a_session_is_found_while_another_node_is_silent(keys):
+    async def test(nodes):
+        async with session(nodes[1]) as (first, _), session(nodes[1]) as (second, link):
+            status, row = await asyncio.to_thread(ask, nodes[0], f"/admin/sessions/{first}")
+            assert status == 200 and row["id"] == first
+            assert await asyncio.to_thread(hang_up, nodes[0], second) == 200
+            with pytest.raises(ConnectionClosed):
+                while True:
+                    await link.recv()
+            url = f"{nodes[0].realtime_url}?call_id={first}"
+            headers = {"Authorization": f"Bearer {KEY}"}
+            async with connect(url, additional_headers=headers, **PATIENT_WEBSOCKET) as sideband:
+                created = json.loads(await sideband.recv())
+                assert created["session"]["id"] == first
+
+    # The third node is alive, and where the others look for it nothing is ever answered.
+    with RedisServer() as redis, socket.create_server(("127.0.0.1", 0)) as silent:
+        away = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with cluster(redis, keys, [], [], ["--node-url", away]) as nodes:
+            # Takes real time: a list of sessions waits two seconds for a node.
+            until(lambda: knows_all(nodes[0]))
+            run(test(nodes))
 
 
 def test_a_keys_sessions_are_limited_over_all_nodes(nodes):
@@ -167,12 +205,19 @@ def test_a_keys_sessions_are_limited_over_all_nodes(nodes):
             assert refusal.response.status_code == 429
             return False
 
+    def stays_refused(node):
+        """Whether it still knows of the session; False where it has lost a node from sight meanwhile,
+        whose heartbeat may come late on a busy machine."""
+        is_refused = not is_admitted(node)
+        assert is_refused or not knows_all(node)
+        return is_refused
+
     async def test():
         async with session(nodes[0], SINGLE):
             # No other has seen the key; each learns of the session from its next report.
             for node in nodes[1:]:
                 await asyncio.to_thread(until, lambda node=node: not is_admitted(node))
-                assert not await asyncio.to_thread(is_admitted, node)
+                await asyncio.to_thread(until, lambda node=node: stays_refused(node))
         for node in nodes[1:]:
             await asyncio.to_thread(until, lambda node=node: is_admitted(node))
 
@@ -196,8 +241,9 @@ def test_a_pass_cannot_be_made_up(nodes, redis):
     def status(value, **options):
         return ask(nodes[0], target, **{"Parley-Node": value}, **options)[0]
 
+    # A pass may last twenty seconds.
     now = int(time.time())
-    facts = f"3.-.-.{now + 10}"
+    facts = f"3.-.-.{now + 18}"
     good = sign(facts)
     assert status(good, key="sk-none-0123456789") == 200
     # The request has an operator's key, which would do without a pass.
@@ -208,8 +254,8 @@ def test_a_pass_cannot_be_made_up(nodes, redis):
             f"{facts}.{flipped}", f"{facts}.{'A' * 43}", f"{facts}.", facts, "", "....",
             sign(facts, secret=bytes(32)), sign(facts, receiver="another"),
             sign(facts, target="/admin/sessions"), sign(facts, method="POST"),
-            f"3.-.-.{now + 11}.{code}", sign(f"3.-.-.{now - 60}"),
-            sign(f"3.-.-.{now + 3600}"), sign(f"0.-.-.{now + 10}"), sign(f"3.-.{now + 10}")]:
+            f"3.-.-.{now + 17}.{code}", sign(f"3.-.-.{now - 60}"),
+            sign(f"3.-.-.{now + 3600}"), sign(f"0.-.-.{now + 18}"), sign(f"3.-.{now + 18}")]:
         assert status(value) == 401, value
 
 
@@ -257,9 +303,13 @@ class Script:
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    def states(self):
-        lines = [line.split() for line in self.do("status").splitlines()[1:]]
-        return {words[0]: words[3] for words in lines}
+    def await_states(self, **states):
+        """Waits until the parts are shown so: on a busy machine a node may be silent for a moment."""
+        def are_shown():
+            lines = [line.split() for line in self.do("status").splitlines()[1:]]
+            return {words[0]: words[3] for words in lines} == states
+
+        until(are_shown)
 
     def pids(self):
         lines = [line.split() for line in self.do("status").splitlines()[1:]]
@@ -273,9 +323,10 @@ def test_the_script_starts_rolls_kills_and_ends_a_cluster():
             assert json.loads(await link.recv())["type"] == "session.created"
             return link.response.headers["X-Served-By"]
 
+    # Takes real time: each restart waits until HAProxy has checked the node.
     with Script() as script:
         assert f"http://127.0.0.1:{script.port}" in script.shown
-        assert script.states() == {"node1": "ready", "node2": "ready", "redis": "ready"}
+        script.await_states(node1="ready", node2="ready", redis="ready")
         assert "a cluster runs on port" in script.do("up", status=1)
         before = script.pids()
         script.do("roll")
@@ -283,12 +334,12 @@ def test_the_script_starts_rolls_kills_and_ends_a_cluster():
         assert after["redis"] == before["redis"]
         assert all(after[node] != before[node] for node in ["node1", "node2"])
         script.do("kill", "1")
-        assert script.states()["node1"] == "down"
+        script.await_states(node1="down", node2="ready", redis="ready")
         # The next client never meets the node that is gone.
         assert {asyncio.run(talk(script.port)) for _ in range(4)} == {"node2"}
         script.do("start", "1")
         script.do("redis", "kill")
-        assert script.states() == {"node1": "ready", "node2": "ready", "redis": "down"}
+        script.await_states(node1="ready", node2="ready", redis="down")
         assert "name a node" in script.do("kill", "7", status=1)
     assert "no cluster runs" in script.do("status", status=1)
     with pytest.raises(OSError):

@@ -95,6 +95,7 @@ def test_a_secret_goes_with_its_key_and_with_its_time(cluster):
         os.kill(node.process.pid, signal.SIGHUP)
         until(lambda node=node: open_session(node, lasting) == 401)
     assert open_session(two, other)["type"] == "realtime"
+    # Takes real time: no secret lasts less than ten seconds.
     brief = make_secret(one, seconds=10, key=OTHER)
     assert open_session(two, brief)["type"] == "realtime"
     until(lambda: open_session(two, brief) == 401)
@@ -104,6 +105,7 @@ def test_a_secret_goes_with_its_key_and_with_its_time(cluster):
 def test_while_redis_stands_still_secrets_are_good_at_their_own_node(cluster):
     redis, one, two, _ = cluster
     secret = make_secret(one, instructions="Be brief.")
+    until(lambda: redis.client.keys("parley:secret:*"))
     redis.suspend()
     # The first question waits for its time limit; then nobody asks any more.
     for _ in range(3):

@@ -11,7 +11,7 @@ import random
 
 import pytest
 import websockets.asyncio.client
-from parley_server import ROOT, ParleyServer
+from parley_server import PATIENT_WEBSOCKET, ROOT, ParleyServer
 from raw_session import RawSession
 
 MODELS = ROOT / "models"
@@ -73,7 +73,7 @@ class Conversation(RawSession):
 
     def __init__(self, server):
         self.connecting = websockets.asyncio.client.connect(
-            server.realtime_url + "?model=m", max_size=None)
+            server.realtime_url + "?model=m", max_size=None, **PATIENT_WEBSOCKET)
 
     async def __aenter__(self):
         self.connection = await self.connecting

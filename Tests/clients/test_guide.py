@@ -16,7 +16,8 @@ TOOLS = {"type": "mcp", "server_label": "parley", "require_approval": "never"}
 
 @pytest.fixture(scope="module")
 def guide():
-    with ParleyServer("--demo-agent", "guide") as server:
+    # Spoken replies are sent at once.
+    with ParleyServer("--demo-agent", "guide", "--playout-lead-ms", "60000") as server:
         yield server
 
 
@@ -103,6 +104,7 @@ def test_the_other_clients_know_the_guide_too(guide):
 
 
 def test_speech_is_understood_and_answered_with_speech(guide, tmp_path):
+    # Takes real time: the terminal sends a recording as a microphone does.
     reply = tmp_path / "reply.wav"
     speech = convert(DATA / "goforward.raw", tmp_path / "speech.wav")
     turn = guide.turns("--wav", str(speech), "--out", str(reply))[0]

@@ -319,7 +319,7 @@ def test_memory_of_large_messages_goes_back_to_the_kernel(figure):
         # The second round starts with the fragmented heap that the first left.
         for _ in range(2):
             with contextlib.ExitStack() as peers:
-                for _ in range(10):
+                for _ in range(5):
                     peer = peers.enter_context(RawWebSocket(server))
                     peer.socket.sendall(frame(2, bytes(20 * MIB), final=False))
                     peer.socket.sendall(frame(9, b"?"))
@@ -329,7 +329,7 @@ def test_memory_of_large_messages_goes_back_to_the_kernel(figure):
         while (left := server.resident_bytes() - before) > 40 * MIB:
             assert time.monotonic() < deadline, f"{left >> 20} MiB are left"
             time.sleep(0.1)
-        figure(f"10 unfinished messages of 20 MiB: {held - before >> 20} MiB, then {left >> 20}")
+        figure(f"5 unfinished messages of 20 MiB: {held - before >> 20} MiB, then {left >> 20}")
 
 
 # TLS
@@ -416,6 +416,8 @@ def test_broken_records_end_only_their_own_connection(secure):
 
 
 def test_a_thousand_half_handshakes_delay_other_clients_little(tmp_path_factory, figure):
+    # Takes real time: the handshakes time out after three seconds. On a busy machine a client needs
+    # about as long for its own.
     with contextlib.ExitStack() as stack:
         server, context = stack.enter_context(
             secured(tmp_path_factory, "--header-timeout-ms", "3000"))

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 import websockets.sync.client
-from parley_server import HANG_GUARD, ParleyServer
+from parley_server import HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer
 from scripted_providers import ScriptedProvider
 from test_hostile_peers import MIB
 
@@ -59,7 +59,7 @@ def server(provider):
 class Session:
     def __init__(self, server):
         self.opening = websockets.sync.client.connect(
-            server.realtime_url + "?model=m", max_size=None, compression=None)
+            server.realtime_url + "?model=m", max_size=None, compression=None, **PATIENT_WEBSOCKET)
 
     def __enter__(self):
         self.connection = self.opening.__enter__()

@@ -7,7 +7,7 @@ import time
 
 import websockets.asyncio.client
 import pytest
-from parley_server import HANG_GUARD, ParleyServer
+from parley_server import HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer
 from test_admission import cpu_seconds
 from test_memory import metric
 
@@ -54,7 +54,7 @@ def creation(number, **fields):
 
 def connect(server):
     return websockets.asyncio.client.connect(
-        server.realtime_url + "?model=m", max_size=None, compression=None)
+        server.realtime_url + "?model=m", max_size=None, compression=None, **PATIENT_WEBSOCKET)
 
 
 def options(*more):
@@ -68,6 +68,7 @@ def run(test):
 
 
 def test_ten_thousand_items_are_made_read_changed_and_deleted(figure):
+    # Takes seconds of CPU, for twenty thousand events.
     async def test(server):
         async with connect(server) as first, connect(server) as second:
             large, beside = Conversation(first), Conversation(second)

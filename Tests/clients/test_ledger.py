@@ -29,15 +29,18 @@ TOLERANCE = 0.10
 SPEECH = "/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-0870.wav"
 # Seconds of speech that each speaking session has said.
 SPOKEN = 8
+# Pages of metrics in a row that show the same memory, 50 ms apart. The program's table has the growth
+# of the process, too: it waits longer, until free memory was given back.
+SETTLED_PAGES = 5
 
 
 class HoldingService:
-    """A service of models and of speech that begins every answer and never ends it. `heads` lets it
-    begin; `held` counts the requests that wait, `begun` the answers that have begun."""
+    """A service of models and of speech that begins every answer and never ends it. `release` lets
+    it begin; `held` counts the requests that wait, `begun` the answers that have begun."""
 
     def __init__(self, pieces=3, size=5):
         self.pieces, self.size = pieces, size
-        self.heads = threading.Event()
+        self.heads = asyncio.Event()
         self.held = self.begun = 0
         self.loop = asyncio.new_event_loop()
         self.port = None
@@ -54,6 +57,10 @@ class HoldingService:
 
     def __exit__(self, *_):
         self.loop.call_soon_threadsafe(self.stop)
+
+    def release(self, lets=True):
+        """Lets answers begin, or holds the next ones."""
+        self.loop.call_soon_threadsafe(self.heads.set if lets else self.heads.clear)
 
     def stop(self):
         for task in asyncio.all_tasks(self.loop):
@@ -79,8 +86,7 @@ class HoldingService:
         length = int(head.split("content-length:")[1].split("\r\n")[0])
         await reader.readexactly(length)
         self.held += 1
-        while not self.heads.is_set():
-            await asyncio.sleep(0.02)
+        await self.heads.wait()
         piece = {"choices": [{"index": 0, "delta": {"content": "x" * self.size}}]}
         event = f"data: {json.dumps(piece)}\n\n".encode()
         chunk = f"{len(event):x}\r\n".encode() + event + b"\r\n"
@@ -107,8 +113,10 @@ class Memory:
                 self.parts[name.split('"')[1]] = int(value)
             values[name] = value
         self.private = int(values["parley_private_memory_bytes"])
-        self.allocated = int(values["parley_allocated_memory_bytes"])
+        # What is on the heap and belongs to sessions, if it does not belong to a part.
+        self.in_use = self.parts["ledgers"] + self.parts["other"]
         self.sessions = int(values["parley_sessions"])
+        self.heard_seconds = float(values["parley_audio_received_seconds_total"])
 
 
 class Growth:
@@ -119,8 +127,7 @@ class Growth:
         self.parts = {name: after.parts[name] - before.parts[name] for name in after.parts}
         self.private = after.private - before.private
         self.ledgers = self.parts["ledgers"]
-        # What is in use and belongs to sessions, if it does not belong to a part.
-        self.in_use = self.ledgers + self.parts["other"]
+        self.in_use = after.in_use - before.in_use
 
     @property
     def miss(self):
@@ -202,16 +209,30 @@ def turn(text="hello"):
 
 
 async def settled(server):
-    """The memory once nothing of an earlier state is on its way, and free memory was given back."""
-    await asyncio.sleep(2.5)
-    return Memory(server)
+    """The memory once nothing of an earlier state is on its way, so that several pages of metrics
+    show the same, but for the bytes of the requests themselves."""
+    deadline = time.monotonic() + HANG_GUARD
+    pages = [Memory(server)]
+    while len(pages) < SETTLED_PAGES:
+        assert time.monotonic() < deadline, [page.in_use for page in pages]
+        await asyncio.sleep(0.05)
+        page = Memory(server)
+        pages = [*pages, page] if abs(page.in_use - pages[0].in_use) < 2_000 else [page]
+    return pages[-1]
+
+
+async def warmed(server):
+    """The memory of a server that has sent so many pages that their buffers have their sizes."""
+    for _ in range(100):
+        Memory(server)
+    return await settled(server)
 
 
 async def idle(server, count, title="idle", **options):
     """Sessions that have done nothing."""
     async with Crowd(server, 16, **options):
         pass
-    before = await settled(server)
+    before = await warmed(server)
     async with Crowd(server, count, **options):
         return [Growth(title, count, before, await settled(server))]
 
@@ -219,41 +240,37 @@ async def idle(server, count, title="idle", **options):
 async def turns(server, service, count):
     """Text turns that wait for the first word, and the same in flight."""
     async with Crowd(server, 8) as crowd:
-        service.heads.set()
+        service.release()
         await crowd.send(*turn())
         await until(lambda: service.begun == 8)
-        service.heads.clear()
-    before = await settled(server)
+        service.release(False)
+    before = await warmed(server)
     service.held = service.begun = 0
     async with Crowd(server, count) as crowd:
         await crowd.send(*turn())
         await until(lambda: service.held == count)
         waiting = Growth("turn, no word yet", count, before, await settled(server))
-        service.heads.set()
+        service.release()
         await until(lambda: service.begun == count)
         flying = Growth("turn in flight", count, before, await settled(server))
-    service.heads.clear()
+    service.release(False)
     return [waiting, flying]
 
 
 async def queued(server, service, count):
     """Replies that their clients do not read."""
-    service.heads.set()
+    service.release()
     async with Crowd(server, 4, small=True, max_queue=1) as crowd:
         await crowd.send(*turn())
         await until(lambda: service.held >= 4)
-        await asyncio.sleep(1)
-    before = await settled(server)
+        await settled(server)
+    before = await warmed(server)
     service.held = service.begun = 0
     async with Crowd(server, count, small=True, max_queue=1) as crowd:
         for connection in crowd.connections:
             connection.transport.pause_reading()
         await crowd.send(*turn())
         await until(lambda: service.held == count)
-        earlier = -1
-        while (now := Memory(server).parts["ledgers"]) != earlier:
-            earlier = now
-            await asyncio.sleep(1)
         return [Growth("reply queued", count, before, await settled(server))]
 
 
@@ -287,16 +304,17 @@ async def speaking(server, count):
     said = packets()
 
     async def speak(crowd, seconds):
+        """As fast as the server hears it; all of it has been heard at the end."""
+        heard = Memory(server).heard_seconds + crowd.count * seconds
         await crowd.send(update)
-        begin = time.monotonic()
-        for index, packet in enumerate(said[: 50 * seconds]):
+        for packet in said[: 50 * seconds]:
             for connection in crowd.connections:
                 await connection.send(packet)
-            await asyncio.sleep(max(0, begin + (index + 1) / 50 - time.monotonic()))
+        await until(lambda: Memory(server).heard_seconds > heard - 0.01)
 
     async with Crowd(server, 4) as crowd:
         await speak(crowd, 2)
-    before = await settled(server)
+    before = await warmed(server)
     async with Crowd(server, count) as crowd:
         await speak(crowd, SPOKEN)
         return [Growth(f"speaking for {SPOKEN} s", count, before, await settled(server))]
@@ -361,6 +379,8 @@ def test_speaking_sessions(tmp_path):
 
 def main(count):
     """Prints the table."""
+    global SETTLED_PAGES
+    SETTLED_PAGES = 50
     raise_descriptor_limit()
     print(Growth.HEAD)
 

@@ -38,6 +38,7 @@ def test_the_conversation_so_far_is_sent(piped, model):
 def test_a_spoken_question_gets_a_spoken_answer_while_the_model_still_writes(
     piped, model, speech
 ):
+    # Takes real time: the reply is sent half a second ahead of its playing.
     async def test():
         model.second_half.clear()
         model.finished.clear()

@@ -1,13 +1,16 @@
 """How a run of these tests ends, whatever happens in it: each failed test has its block, and the last line
-counts every test. Tests/pytest_parley makes both."""
+counts every test. And how work that keeps a processor busy shares two tokens. Tests/pytest_parley has both."""
 
+import concurrent.futures
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
 
 import pytest
 from parley_server import BINARY, HANG_GUARD, ROOT
+from pytest_parley import tokens
 
 CONFTEST = f"""
     import sys
@@ -108,3 +111,36 @@ def test_a_worker_that_dies_is_one_failure_and_the_others_are_counted(suite):
     crash = block(lines, f".build/test/{suite.name}/test_crash.py::test_that_kills_its_worker")
     assert "crashed while running" in crash[1]
     assert "3 passed, 1 failed" in lines
+
+
+def test_of_two_tokens_a_third_gets_the_one_whose_holder_dies(tmp_path, monkeypatch):
+    # A checkout of its own, because this run uses the tokens.
+    (tmp_path / "scripts").mkdir()
+    for name in "token.sh", "common.sh":
+        shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts")
+    monkeypatch.setattr(tokens, "FOLDER", tmp_path / ".build/tokens")
+    monkeypatch.delenv("TEST_TOKEN", raising=False)
+
+    def take():
+        with tokens.token():
+            return True
+
+    holders = [
+        subprocess.Popen(
+            [tmp_path / "scripts/token.sh", "sh", "-c", "echo held; exec cat"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for _ in tokens.NAMES]
+    try:
+        assert [holder.stdout.readline() for holder in holders] == [b"held\n"] * 2
+        for name in tokens.NAMES:
+            with open(tokens.FOLDER / name, "ab") as file:
+                assert not tokens.has_taken(file)
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            third = pool.submit(take)
+            holders[0].kill()
+            assert third.result(HANG_GUARD)
+    finally:
+        for holder in holders:
+            holder.stdin.close()
+            holder.wait(HANG_GUARD)
+            holder.stdout.close()

@@ -100,6 +100,7 @@ class Recorder:
 
 
 def pytest_configure(config):
-    # Workers and servers do not get the variable.
-    if os.environ.pop("PARLEY_RECORD_DURATIONS", None):
+    # Workers and servers do not get the variable. A run without workers is not of the whole suite.
+    is_wanted = os.environ.pop("PARLEY_RECORD_DURATIONS", None)
+    if is_wanted and getattr(config.option, "numprocesses", None):
         config.pluginmanager.register(Recorder())
