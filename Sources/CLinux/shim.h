@@ -7,7 +7,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
 #include <malloc.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -59,16 +58,53 @@ static inline int parley_own_descriptor(int fd) {
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) return -1;
     return fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
-// Attaches a BPF program of one instruction: every new connection to the group goes to the socket
-// at `index`.
-static inline int parley_steer_connections(int fd, uint32_t index) {
-    struct sock_filter code[] = {{BPF_RET | BPF_K, 0, 0, index}};
-    struct sock_fprog program = {1, code};
-    return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program);
+// A second descriptor of the same open file, not inherited by children.
+static inline int parley_duplicate(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
+// The user of the process at the other end of a Unix socket (SO_PEERCRED), or -1.
+static inline int64_t parley_peer_user(int fd) {
+    // `struct ucred`, which needs _GNU_SOURCE.
+    struct { pid_t process; uid_t user; gid_t group; } peer;
+    socklen_t length = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 ? (int64_t)peer.user : -1;
 }
-static inline int parley_stop_steering(int fd) {
-    int none = 0;
-    return setsockopt(fd, SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &none, sizeof none);
+// The kernel's limit of descriptors in one message (SCM_MAX_FD).
+enum { PARLEY_MAX_PASSED_DESCRIPTORS = 253 };
+// Sends a byte over a Unix socket, and with it copies of descriptors (SCM_RIGHTS, unix(7)).
+// Does not block.
+static inline int parley_pass_descriptors(int fd, uint8_t byte, const int *descriptors, int count) {
+    if (count < 1 || count > PARLEY_MAX_PASSED_DESCRIPTORS) return errno = EINVAL, -1;
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * PARLEY_MAX_PASSED_DESCRIPTORS)];
+    memset(control, 0, sizeof control);
+    struct iovec bytes = {&byte, 1};
+    struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control,
+                             .msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)count)};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)count);
+    memcpy(CMSG_DATA(header), descriptors, sizeof(int) * (size_t)count);
+    return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 ? 0 : -1;
+}
+// Receives a byte and the descriptors that came with it, at most PARLEY_MAX_PASSED_DESCRIPTORS,
+// which children do not inherit. Returns their number, or -1: the call failed, there was no room
+// for all descriptors (EMFILE), or the stream has ended, which leaves `errno` 0.
+static inline int parley_take_descriptors(int fd, uint8_t *byte, int *descriptors) {
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * PARLEY_MAX_PASSED_DESCRIPTORS)];
+    struct iovec bytes = {byte, 1};
+    struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control,
+                             .msg_controllen = sizeof control};
+    errno = 0;
+    if (recvmsg(fd, &message, MSG_CMSG_CLOEXEC) != 1) return -1;
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (!header) return message.msg_flags & MSG_CTRUNC ? (errno = EMFILE, -1) : 0;
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) return 0;
+    size_t size = header->cmsg_len - CMSG_LEN(0);
+    int count = (int)(size / sizeof(int));
+    memcpy(descriptors, CMSG_DATA(header), size);
+    if (!(message.msg_flags & MSG_CTRUNC)) return count;
+    for (int place = 0; place < count; place++) close(descriptors[place]);
+    errno = EMFILE;
+    return -1;
 }
 // Unmaps resident pages of the program's own code and constants. Pages that are needed again come
 // back from the page cache at the next access. The linker defines both symbols.

@@ -219,6 +219,4 @@ final class CensusIO: IO {
     }
 
     func unwatch(_ handle: IOHandle) {}
-    func steer(pastSockets count: Int, groupOf listener: IOHandle) {}
-    func stopSteering(_ listener: IOHandle) {}
 }

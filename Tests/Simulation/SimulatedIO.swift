@@ -77,8 +77,6 @@ package final class SimulatedIO: IO {
     package var handleLimit: Int?
     /// Readiness reports that the next wait delivers first, true or not: for stale tokens.
     package var injectedReports: [Readiness] = []
-    /// How many sockets new connections currently skip, if they do.
-    package private(set) var steeredPast: Int?
     /// Whether bytes and ends are not reported, as if they exceeded what one wait can report.
     package var hidesReadiness = false
     package let wake: @Sendable () -> Void
@@ -242,16 +240,6 @@ package final class SimulatedIO: IO {
 
     package func unwatch(_ handle: IOHandle) {
         precondition(watches.removeValue(forKey: handle) != nil, "a handle that is not watched")
-    }
-
-    package func steer(pastSockets count: Int, groupOf listener: IOHandle) {
-        precondition(listener == SimulatedIO.listener && isListening)
-        steeredPast = count
-    }
-
-    package func stopSteering(_ listener: IOHandle) {
-        precondition(listener == SimulatedIO.listener && isListening)
-        steeredPast = nil
     }
 
     // MARK: The kernel's inside

@@ -1,6 +1,6 @@
-// The accepting of a shard: its listeners, their owner, the shard that gets the next connection, and
-// the pause that follows when the process runs out of descriptors. ShardListener handles accepted
-// connections, timers and log lines.
+// The accepting of a shard: its listeners, their owner, their hand-over, the shard that gets the
+// next connection, and the pause that follows when the process runs out of descriptors.
+// ShardListener handles accepted connections, timers and log lines.
 //
 // Invariant: during a pause no listener is watched. A listener stays readable while the process
 // has no descriptors, so that a watched one would make the loop spin.
@@ -33,6 +33,9 @@ struct Acceptor<Backend: IO> {
     var duty = ListeningDuty.own
     /// The listening sockets, while the shard has any.
     private(set) var listeners: [IOHandle] = []
+    /// Passes the sockets of the port on to a successor. One shard of a server that shares its port
+    /// has it, until it closes its listeners.
+    private(set) var handover: PortHandover?
     /// Whether accepting is paused for want of descriptors or memory.
     private(set) var isPaused = false
     /// When accepting was last paused, until that is long enough ago.
@@ -49,23 +52,43 @@ struct Acceptor<Backend: IO> {
     /// Takes a listening, non-blocking socket over and watches it.
     /// - Throws: `IOError` when it cannot be watched.
     mutating func listen(on listener: IOHandle) throws(IOError) {
-        let code = watch(listener)
-        guard code == 0 else { throw IOError(call: "epoll_ctl", code: code) }
+        try watchFirst(listener, .listener)
         listeners.append(listener)
     }
 
-    private func watch(_ listener: IOHandle) -> Int32 {
-        let token = EventToken(.listener, index: 0, generation: 0)
-        return io.watch(listener, for: .reads, token: token, isNew: true)
+    /// Takes a hand-over and watches for a successor.
+    /// - Throws: `IOError` when it cannot be watched.
+    mutating func offer(_ handover: PortHandover) throws(IOError) {
+        try watchFirst(handover.handle, .handover)
+        self.handover = handover
     }
 
-    /// Closes all listeners.
+    private func watchFirst(_ handle: IOHandle, _ kind: EventToken.Kind) throws(IOError) {
+        let code = watch(handle, kind)
+        guard code == 0 else { throw IOError(call: "epoll_ctl", code: code) }
+    }
+
+    private func watch(_ handle: IOHandle, _ kind: EventToken.Kind) -> Int32 {
+        let token = EventToken(kind, index: 0, generation: 0)
+        return io.watch(handle, for: .reads, token: token, isNew: true)
+    }
+
+    /// All that is accepted from, except during a pause.
+    private var watched: [(handle: IOHandle, kind: EventToken.Kind)] {
+        listeners.map { ($0, .listener) } + (handover.map { [($0.handle, .handover)] } ?? [])
+    }
+
+    /// Closes all listeners, and ends the hand-over.
     mutating func closeListeners() {
-        for listener in listeners {
-            if !isPaused { io.unwatch(listener) }
-            io.close(listener)
-        }
+        if !isPaused { unwatchAll() }
+        listeners.forEach(io.close)
         listeners = []
+        // It closes its own descriptors.
+        handover = nil
+    }
+
+    private func unwatchAll() {
+        for (handle, _) in watched { io.unwatch(handle) }
     }
 
     // MARK: Accepting
@@ -113,7 +136,7 @@ struct Acceptor<Backend: IO> {
     ///   limit one pause follows the other, with an accept between two when a client left.
     mutating func pause(at now: Instant) -> Bool {
         isPaused = true
-        listeners.forEach(io.unwatch)
+        unwatchAll()
         let isFirst = lastPause.map { now - $0 >= Self.calm } ?? true
         lastPause = now
         return isFirst
@@ -124,8 +147,8 @@ struct Acceptor<Backend: IO> {
     mutating func resume() -> Int32 {
         guard isPaused, !listeners.isEmpty else { return 0 }
         isPaused = false
-        for listener in listeners {
-            let code = watch(listener)
+        for (handle, kind) in watched {
+            let code = watch(handle, kind)
             guard code == 0 else { return code }
         }
         return 0

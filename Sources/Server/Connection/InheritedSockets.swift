@@ -47,8 +47,8 @@ enum InheritedSockets {
         getenv(name).map { String(cString: $0) }
     }
 
-    /// Why a descriptor cannot be listened on, or nil.
-    private static func objection(to descriptor: IOHandle) -> String? {
+    /// Why a descriptor is no listening TCP socket, or nil.
+    static func objection(to descriptor: IOHandle) -> String? {
         guard let type = option(SO_TYPE, of: descriptor) else { return "is not an open socket" }
         let domain = option(SO_DOMAIN, of: descriptor)
         guard domain == AF_INET || domain == AF_INET6, type == Int32(SOCK_STREAM.rawValue),

@@ -18,6 +18,15 @@ struct ListeningAddress {
         }
     }
 
+    /// Tells this address with a port from all others of the machine. A link-local address has the
+    /// number of its interface.
+    func name(withPort port: Int) -> String {
+        let scope = withUnsafeBytes(of: storage) {
+            $0.loadUnaligned(as: sockaddr_in6.self).sin6_scope_id
+        }
+        return "\(address)\(scope == 0 ? "" : "%\(scope)"):\(port)"
+    }
+
     /// The address without its port.
     var address: NetworkAddress {
         withUnsafeBytes(of: storage) { NetworkAddress($0.loadUnaligned(as: sockaddr_in6.self)) }
@@ -34,7 +43,7 @@ struct ListeningAddress {
 
 /// A bound and listening socket. Closed when it goes away, unless `release()` gave it to a shard.
 final class ListeningSocket {
-    private var handle: IOHandle
+    private(set) var handle: IOHandle
     /// The port, chosen by the kernel if 0 was asked for.
     let port: Int
     /// Where it listens.
@@ -62,6 +71,13 @@ final class ListeningSocket {
         ListeningSocket.setConnectionOptions(handle, configuration)
         self.handle = handle
         (address, port) = ListeningSocket.name(of: handle)
+    }
+
+    /// Takes over a socket of another server, with this one's settings.
+    convenience init(passedOn handle: IOHandle, _ configuration: ServerConfiguration) {
+        // On a listening socket the call changes nothing but the backlog.
+        _ = CLinux.listen(handle, Int32(clamping: configuration.listenBacklog))
+        self.init(inherited: handle, configuration)
     }
 
     private static func name(of handle: IOHandle) -> (NetworkAddress, port: Int) {

@@ -16,6 +16,24 @@ extension Shard {
     /// - Throws: `IOError` when the socket cannot be watched.
     package func listen(on handle: IOHandle) throws(IOError) { try acceptor.listen(on: handle) }
 
+    /// Passes the sockets of the port on to a successor that asks, until the shard stops listening.
+    /// - Throws: `IOError` when the hand-over cannot be watched.
+    package func offer(_ handover: PortHandover) throws(IOError) { try acceptor.offer(handover) }
+
+    /// A successor may have asked for the sockets of the port.
+    func answerSuccessor() {
+        // An earlier event of the tick may have ended the hand-over.
+        guard let handover = acceptor.handover, !acceptor.isPaused else { return }
+        switch acceptor.accept(from: handover.handle) {
+        case .accepted(let successor, _):
+            handover.pass(to: successor)
+            io.close(successor)
+        // The successor may also have asked another server that shares the port.
+        case .none, .peerLeft: break
+        case .failed(let code): pauseAccepting(code)
+        }
+    }
+
     /// Accepts all connections that wait: at most as many as the queue has room for, and none without
     /// descriptors.
     func acceptWaiting() {

@@ -215,13 +215,16 @@ public final class ParleyServer: Sendable {
         for socket in inherited {
             try checkExposure(at: socket.address, named: "an inherited socket")
         }
-        let sockets = inherited.isEmpty ? try bindSockets() : inherited
-        let port = sockets[0].port
-        raiseDescriptorLimit()
-        if inherited.isEmpty {
-            try startShards(on: backends, listeningTo: sockets, tls: tls)
+        let port: Int
+        if let first = inherited.first {
+            port = first.port
+            raiseDescriptorLimit()
+            try startShards(on: backends, acceptingFrom: inherited, tls: tls)
         } else {
-            try startShards(on: backends, acceptingFrom: sockets, tls: tls)
+            let (sockets, handover) = try bindSockets()
+            port = sockets[0].port
+            raiseDescriptorLimit()
+            try startShards(on: backends, listeningTo: sockets, handover, tls: tls)
         }
         state.withLock { $0.port = port }
         logger.info(
@@ -235,17 +238,45 @@ public final class ParleyServer: Sendable {
             ])
     }
 
-    /// One listening socket per shard, all on the same port.
-    private func bindSockets() throws(ServerError) -> [ListeningSocket] {
+    /// One listening socket per shard, or more where a server that shares the port had more, all on
+    /// the same port.
+    private func bindSockets() throws(ServerError) -> ([ListeningSocket], PortHandover?) {
         let address = try ListeningSocket.resolve(configuration)
         try checkExposure(at: address.address, named: configuration.host)
         if !configuration.sharesPort { try ListeningSocket.checkUnused(address, configuration) }
         var sockets: [ListeningSocket] = []
-        for _ in 0..<configuration.shards {
-            let port = sockets.first?.port ?? configuration.port
+        if configuration.port == 0 {
+            sockets.append(try ListeningSocket(address, port: 0, configuration))
+        }
+        let port = sockets.first?.port ?? configuration.port
+        var handover: PortHandover?
+        if configuration.sharesPort {
+            do throws(HandoverError) {
+                let name = address.name(withPort: port)
+                let (joined, passedOn) = try PortHandover.join(name)
+                handover = joined
+                sockets += passedOn.map { ListeningSocket(passedOn: $0, configuration) }
+            } catch {
+                warnOfHandover(error)
+            }
+        }
+        while sockets.count < configuration.shards {
             sockets.append(try ListeningSocket(address, port: port, configuration))
         }
-        return sockets
+        do throws(HandoverError) {
+            for socket in sockets { try handover?.offer(socket.handle) }
+        } catch {
+            // A successor must get all sockets or none.
+            handover = nil
+            warnOfHandover(error)
+        }
+        return (sockets, handover)
+    }
+
+    private func warnOfHandover(_ error: HandoverError) {
+        logger.warning(
+            "the port is not handed over: the end of a server may reset connections that wait",
+            metadata: ["reason": "\(error.reason)"])
     }
 
     /// Drains: accepts no new connections, lets turns in flight finish, and closes every session
@@ -291,15 +322,17 @@ public final class ParleyServer: Sendable {
             ])
     }
 
-    /// Each shard listens to a socket of its own.
+    /// Each shard listens to sockets of its own. The first one also passes the sockets of all on.
     private func startShards(
-        on backends: [EpollIO], listeningTo sockets: [ListeningSocket], tls: TLSContext?
+        on backends: [EpollIO], listeningTo sockets: [ListeningSocket],
+        _ handover: PortHandover?, tls: TLSContext?
     ) throws(ServerError) {
-        let duty: ListeningDuty =
-            configuration.sharesPort ? .shared(SharedPort(sockets: sockets.count)) : .own
+        let duty = configuration.sharesPort ? ListeningDuty.shared : .own
         for (index, backend) in backends.enumerated() {
+            let own = stride(from: index, to: sockets.count, by: backends.count)
             let shard = try startShard(
-                index, on: backend, listeningTo: [sockets[index]], duty, tls: tls)
+                index, on: backend, listeningTo: own.map { sockets[$0] },
+                handingOver: index == 0 ? handover : nil, duty, tls: tls)
             state.withLock { $0.drains.append(shard.drain) }
         }
     }
@@ -428,7 +461,7 @@ public final class ParleyServer: Sendable {
 
     private func startShard(
         _ index: Int, on backend: EpollIO, listeningTo sockets: [ListeningSocket],
-        _ duty: ListeningDuty, tls: TLSContext?
+        handingOver handover: PortHandover? = nil, _ duty: ListeningDuty, tls: TLSContext?
     ) throws(ServerError) -> ShardSibling {
         var services = ShardServices(
             configuration: configuration, agents: agents, pool: workers, metrics: metrics,
@@ -476,6 +509,7 @@ public final class ParleyServer: Sendable {
         shard.duty = duty
         do throws(IOError) {
             for socket in sockets { try shard.listen(on: socket.release()) }
+            if let handover { try shard.offer(handover) }
         } catch {
             throw ServerError(error)
         }

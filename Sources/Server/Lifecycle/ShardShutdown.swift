@@ -9,7 +9,7 @@ extension Shard {
     /// Begins to drain: accepts for a while longer, and ends once every connection is closed.
     func beginDraining(after delay: Duration) {
         guard shutdown.phase == .serving else { return }
-        perform(shutdown.drain(after: max(delay, prepareToStopListening()), at: now))
+        perform(shutdown.drain(after: delay, at: now))
     }
 
     /// Closes every connection, WebSockets with `code`, and ends when they are closed.

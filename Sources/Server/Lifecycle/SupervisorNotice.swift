@@ -14,23 +14,16 @@ enum SupervisorNotice: String {
     /// Sends it.
     func send() {
         guard let name = getenv("NOTIFY_SOCKET").map({ String(cString: $0) }) else { return }
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
         var path = Array(name.utf8)
         // A name of the abstract namespace begins with a zero byte, written as `@`.
         if path.first == UInt8(ascii: "@") { path[0] = 0 }
-        let room = MemoryLayout.size(ofValue: address.sun_path)
-        guard !path.isEmpty, path.count < room else { return }
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path) }
+        guard let address = UnixAddress(path: path) else { return }
         let type = Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue)
         let handle = socket(AF_UNIX, type, 0)
         guard handle >= 0 else { return }
         defer { close(handle) }
-        let length = socklen_t(MemoryLayout.offset(of: \sockaddr_un.sun_path)! + path.count)
-        withUnsafeBytes(of: address) {
-            let target = $0.baseAddress!.assumingMemoryBound(to: sockaddr.self)
-            _ = sendto(
-                handle, rawValue, rawValue.utf8.count, Int32(MSG_NOSIGNAL), target, length)
+        address.withPointer {
+            _ = sendto(handle, rawValue, rawValue.utf8.count, Int32(MSG_NOSIGNAL), $0, $1)
         }
     }
 }

@@ -280,13 +280,6 @@ package final class EpollIO: IO {
         _ = parley_epoll_control(batchEpoll, EPOLL_CTL_DEL, handle, 0, 0)
     }
 
-    package func steer(pastSockets count: Int, groupOf listener: IOHandle) {
-        // Where the kernel does not know it, closing costs the handshakes under way, as ever.
-        _ = parley_steer_connections(listener, UInt32(clamping: count))
-    }
-
-    package func stopSteering(_ listener: IOHandle) { _ = parley_stop_steering(listener) }
-
     private func failure() -> IOOutcome {
         let code = parley_errno()
         return code == EAGAIN || code == EINTR ? .wouldBlock : .failed(code)

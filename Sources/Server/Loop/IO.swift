@@ -1,4 +1,4 @@
-// The part of an operating system that a shard uses: thirteen calls and a clock. `EpollIO` (beside
+// The part of an operating system that a shard uses: eleven calls and a clock. `EpollIO` (beside
 // this) is the kernel's; `SimulatedIO` (Tests/Simulation) is driven by a seed and a virtual clock,
 // so that the same shard code runs under both.
 //
@@ -35,6 +35,8 @@ package struct EventToken: Hashable, Sendable {
         case redis
         /// A file descriptor of a connection to another node.
         case relay
+        /// Where successors ask for the listening sockets.
+        case handover
     }
 
     /// The largest index, 2²⁸ − 1.
@@ -184,11 +186,4 @@ package protocol IO: AnyObject {
 
     /// Stops watching a handle.
     func unwatch(_ handle: IOHandle)
-
-    /// New connections to the port of a listening handle go to the first socket behind `count`
-    /// others, in the order in which they came to listen, if there is one. Else nothing changes.
-    func steer(pastSockets count: Int, groupOf listener: IOHandle)
-
-    /// New connections go to all sockets of the port again.
-    func stopSteering(_ listener: IOHandle)
 }

@@ -394,6 +394,7 @@ package final class Shard<Backend: IO> {
             handleRelayReady(
                 fd: descriptor, readable: report.isReadable, writable: report.isWritable,
                 failed: report.hasFailed)
+        case .handover: answerSuccessor()
         case .textRequest, nil:
             preconditionFailure("the backend reported a token that was never watched")
         }

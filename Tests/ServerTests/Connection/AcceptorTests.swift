@@ -40,8 +40,6 @@ private final class ScriptedIO: IO {
         return watchCode
     }
     func unwatch(_ handle: IOHandle) { watched.remove(handle) }
-    func steer(pastSockets count: Int, groupOf listener: IOHandle) {}
-    func stopSteering(_ listener: IOHandle) {}
 }
 
 @Suite struct AcceptorTests {
@@ -139,6 +137,23 @@ private final class ScriptedIO: IO {
         acceptor.duty = .own
         let owner = acceptor.nextOwner()
         #expect(owner == nil)
+    }
+
+    @Test func theHandOverIsWatchedLikeAListenerUntilTheListenersClose() throws {
+        let (handover, _) = try PortHandover.join("acceptor \(getpid())")
+        let asking = handover.handle
+        var acceptor = try acceptor(3)
+        io.watchCode = ENOSPC
+        #expect(throws: IOError(call: "epoll_ctl", code: ENOSPC)) { try acceptor.offer(handover) }
+        io.watchCode = 0
+        try acceptor.offer(handover)
+        #expect(io.watched == [3, asking])
+        _ = acceptor.pause(at: .milliseconds(0))
+        #expect(io.watched.isEmpty, "without descriptors no successor can be answered")
+        let code = acceptor.resume()
+        #expect(code == 0 && io.watched == [3, asking])
+        acceptor.closeListeners()
+        #expect(io.watched.isEmpty && io.closed == [3] && acceptor.handover == nil)
     }
 
     @Test func closingForgetsTheListeners() throws {

@@ -347,29 +347,16 @@ private struct NoConnectionWaits: Error {}
 
     // MARK: The owner of the listeners
 
-    @Test func aSharedPortIsLeftToTheSuccessorBeforeItIsClosed() throws {
-        let server = try makeServer()
-        server.shard.duty = .shared(SharedPort(sockets: 1))
+    @Test func aSharedPortIsLeftAtOnceAndItsQueueIsServed() throws {
+        let server = try makeServer { $0.maxAcceptsPerTick = 2 }
+        server.shard.duty = .shared
+        let waiting = (0..<9).map { _ in server.openClient() }
         drain(server)
-        #expect(server.io.steeredPast == 1)
-        server.run(for: .milliseconds(490))
-        // Their handshakes were under way, or the successor does not listen yet.
-        let late = server.openClient()
+        #expect(server.connect().isReset, "the simulated kernel knows no successor")
         server.run()
-        #expect(late.isOpen && !server.hasStopped)
-        server.run(for: .milliseconds(20))
-        #expect(server.connect().isReset)
-        #expect(server.io.steeredPast == nil, "the last socket takes the program away")
+        #expect(waiting.allSatisfy { $0.isOpen })
         server.run(for: .seconds(6))
-        #expect(late.closeCode == 1012 && server.hasStopped)
-    }
-
-    @Test func onlyTheLastSocketOfTheServerStopsSteering() throws {
-        let server = try makeServer()
-        server.shard.duty = .shared(SharedPort(sockets: 2))
-        drain(server)
-        server.run(for: .seconds(1))
-        #expect(server.hasStopped && server.io.steeredPast == 2)
+        #expect(waiting.allSatisfy { $0.closeCode == 1012 } && server.hasStopped)
     }
 
     @Test func anInheritedSocketIsDealtOutAndItsQueueIsLeftAlone() throws {
