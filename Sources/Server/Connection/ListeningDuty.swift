@@ -22,7 +22,8 @@ package enum ListeningDuty: Sendable {
     /// The shard. Connections in their queues are accepted before they are closed.
     case own
     /// The shard, on a port that a successor may share. Connections in the queues are accepted as
-    /// well, as there may be no successor.
+    /// well, as there may be no successor. The end waits for the first requests of clients: the
+    /// successor serves meanwhile.
     case shared
     /// A supervisor, which keeps them open: connections in their queues are the successor's. The
     /// shard accepts for its siblings, too, one connection each in turn: several epolls on one

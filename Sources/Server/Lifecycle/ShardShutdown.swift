@@ -124,7 +124,7 @@ extension Shard {
         case .webSocket: return .webSocket(isBusy: isBusy(connection))
         case .closing, .lingering: return .awaited
         case .proxyHeader:
-            return peerClock < connection.phaseStart + Shutdown.firstRequestGrace ? .awaited : nil
+            return awaitsFirstRequest(since: connection.phaseStart) ? .awaited : nil
         case .http:
             guard let http = connection.http else { return nil }
             // The session is at another node, and its end is not to be waited for here.
@@ -132,12 +132,20 @@ extension Shard {
             let isAwaited =
                 connection.hasOutput || !http.pending.isEmpty || http.reply != nil
                 || http.relay != nil || http.asksElsewhere
-                || !http.hasHadRequest
-                    && peerClock < connection.activityStart + Shutdown.firstRequestGrace
+                || !http.hasHadRequest && awaitsFirstRequest(since: connection.activityStart)
             return isAwaited ? .awaited : .keptAlive
         // Its client cannot come back to a process that ends.
         case .detached, .closed: return nil
         }
+    }
+
+    /// Whether the end waits for the first request of a client. On a shared port it waits as long
+    /// as the server does at any time, because a client on a busy machine may be late: the
+    /// connection's own deadline closes it after `header-timeout-ms`. Elsewhere new clients may have
+    /// to wait for the end.
+    private func awaitsFirstRequest(since start: Instant) -> Bool {
+        if case .shared = duty { return true }
+        return peerClock < start + Shutdown.firstRequestGrace
     }
 
     /// Whether a part of a turn, or of its reply, is still to come, to be sent or to be played.

@@ -85,7 +85,8 @@ struct Shutdown {
     /// noticeably longer, and ten thousand connections cost little ten times a second.
     static let reviewInterval = Duration.milliseconds(100)
     /// Time that a client has for its first request after it connected. 1 s: a request is on its
-    /// way by then. A client that connects without one must not delay the end.
+    /// way by then. A client that connects without one must not delay the end. On a shared port,
+    /// where a successor serves meanwhile, the end waits for `header-timeout-ms` instead.
     static let firstRequestGrace = Duration.seconds(1)
 
     private(set) var phase = Phase.serving

@@ -359,6 +359,37 @@ private struct NoConnectionWaits: Error {}
         #expect(waiting.allSatisfy { $0.closeCode == 1012 } && server.hasStopped)
     }
 
+    @Test func aSharedPortsServerEndsAfterTheFirstRequestsOfItsClients() throws {
+        let server = try makeServer()
+        server.shard.duty = .shared
+        let (late, mute) = (server.connect(), server.connect())
+        server.run()
+        drain(server)
+        // On a busy machine a client may be suspended between its connection and its request.
+        server.run(for: .seconds(9))
+        #expect(!late.isClosed && !mute.isClosed && !server.hasStopped)
+        late.send(readiness)
+        server.run()
+        #expect(try statuses(late) == [503])
+        late.finishWriting()
+        server.run(for: .milliseconds(900))
+        #expect(late.isClosed && !mute.isClosed && !server.hasStopped)
+        server.run(for: .milliseconds(200))
+        #expect(mute.isClosed && server.hasStopped, "header-timeout-ms, as at any time")
+    }
+
+    @Test func theDrainTimeoutBoundsTheWaitForFirstRequests() throws {
+        let server = try makeServer { $0.drainTimeout = .seconds(2) }
+        server.shard.duty = .shared
+        let mute = server.connect()
+        server.run()
+        drain(server)
+        server.run(for: .milliseconds(1_900))
+        #expect(!mute.isClosed)
+        server.run(for: .milliseconds(200))
+        #expect(mute.isClosed && server.hasStopped)
+    }
+
     @Test func anInheritedSocketIsDealtOutAndItsQueueIsLeftAlone() throws {
         let server = try makeServer { $0.maxAcceptsPerTick = 1 }
         let given = Mutex<[String]>([])
