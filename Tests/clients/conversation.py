@@ -61,6 +61,7 @@ class Conversation:
         # The next actions of the client, with their times.
         self.due = [(action["at"], action) for action in self.actions if "at" in action]
         self.is_over = asyncio.Event()
+        self.has_heard_reply = asyncio.Event()
         self.lags = []
         self.seen = []
         self.aliases = {}
@@ -207,6 +208,7 @@ class Conversation:
             samples = array.array("h", base64.b64decode(event["delta"]))
             audio_ms = len(samples) * 1000 // sounds.RATE
             self.loudspeaker.play(samples, event["item_id"], at)
+            self.has_heard_reply.set()
         if kind == "input_audio_buffer.committed":
             self.user_item = event["item_id"]
         self.note(event, audio_ms, at)

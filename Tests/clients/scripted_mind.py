@@ -71,7 +71,9 @@ class ScriptedMind:
         if reply.get("hangs"):
             return await self.until_closed(reader)
         if "fails" in reply:
-            # Cut off: the last chunk is missing.
+            # Cut off: the last chunk is missing. Not before the words are heard, which are spoken late
+            # on a busy machine.
+            await conversation.has_heard_reply.wait()
             raise ConnectionError
         await self.send({}, writer, "tool_calls" if "calls" in reply else "stop")
         writer.write(chunk(b"data: [DONE]\n\n") + chunk(b""))

@@ -20,8 +20,9 @@ LATE = {
     "priority", "pyjwt", "pytest-xdist", "wsproto",
 }
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# The checkout's modules and packages by name.
 OURS = {
-    path.stem: path
+    path.parent.name if path.stem == "__init__" else path.stem: path
     for folder in ("Tests", "LoadTests", "examples", "scripts")
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
