@@ -62,7 +62,8 @@ build_swift_tests() {
     local log=$setup_logs/swift-tests.log start=$SECONDS
     say "building $1; the log is ${log#"$root"/}"
     copy_packages
-    run_logged swift-tests swift build --package-path "$root" --build-tests \
+    # `make test` builds the server at the same time, for whose end most tests wait.
+    run_logged swift-tests nice -n 10 swift build --package-path "$root" --build-tests \
         "${swift_test_options[@]}" &
     local build=$!
     [[ ! -t 1 ]] || show_progress "$build" "$log"
