@@ -4,7 +4,7 @@ Tests mostly wait, so more of them run side by side than there are processors. A
 takes a token from its set-up to the end of its tear-down. scripts/token.sh takes one for a command.
 
 A token is a lock (flock) on a file in .build/tokens/, which the kernel frees when its process ends. The
-kernel can wait for one lock only, so whoever is next looks at both again and again; the others wait for the
+kernel can wait for one lock only, so one process tries both again and again; the others wait for the
 lock of the file `queue`. TEST_TOKEN says that the process runs below a holder and takes none."""
 
 import contextlib
