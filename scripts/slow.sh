@@ -20,7 +20,8 @@ pause_servers() {
         stopped=()
         for pid in $(pgrep -x parley); do
             [[ $(readlink "/proc/$pid/exe") == "$root"/* ]] || continue
-            state=$(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$pid/status" 2>/dev/null)
+            # It may have ended since it was listed.
+            state=$(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$pid/status" 2>/dev/null) || continue
             [[ $state != T ]] && kill -STOP "$pid" 2>/dev/null && stopped+=("$pid")
         done
         sleep 0.2
