@@ -1,5 +1,8 @@
 // A conversation in the order that model services demand: each call of an assistant's message has
 // exactly one output. The request types write the turns in the form of their API.
+//
+// A call that has no output yet is shown with one that says so. Services refuse a call without an
+// output, and a model that is not shown its call makes it again.
 
 import Session
 
@@ -14,6 +17,10 @@ enum ConversationTurn {
         let output: String
     }
 
+    /// The output of a call that has none yet.
+    static let pendingOutput =
+        "In progress: this call has not returned yet. Its result will follow; do not repeat the call."
+
     case system(String)
     case user([UserPart])
     /// The text before the calls, or nil, and the calls that the model made at once.
@@ -21,14 +28,22 @@ enum ConversationTurn {
 }
 
 extension [ModelMessage] {
-    /// The turns of the conversation. A call without an output is left out, because services refuse
-    /// it: the user spoke on before the call was answered. An output without a call is left out
-    /// too.
-    var turns: [ConversationTurn] {
+    /// The first output of each call, by the call's id.
+    var outputs: [String: String] {
         var outputs: [String: String] = [:]
         for case .functionOutput(let callID, let output) in self where outputs[callID] == nil {
             outputs[callID] = output
         }
+        return outputs
+    }
+
+    /// The turns of the whole conversation.
+    var turns: [ConversationTurn] { turns(outputs: outputs) }
+
+    /// The turns of these messages. An output stands with its call, wherever it came; one without a
+    /// call is left out.
+    /// - Parameter outputs: those of the whole conversation, of which these messages are a part.
+    func turns(outputs: [String: String]) -> [ConversationTurn] {
         var turns: [ConversationTurn] = []
         var rest = self[...]
         while let message = rest.popFirst() {
@@ -41,8 +56,7 @@ extension [ModelMessage] {
                 turns.append(.assistant(text: text, calls: rest.takeCalls(outputs)))
             case .functionCall:
                 rest = self[(rest.startIndex - 1)...]
-                let calls = rest.takeCalls(outputs)
-                if !calls.isEmpty { turns.append(.assistant(text: nil, calls: calls)) }
+                turns.append(.assistant(text: nil, calls: rest.takeCalls(outputs)))
             case .functionOutput: break  // Already written with its call.
             }
         }
@@ -71,19 +85,18 @@ extension [ModelMessage] {
 }
 
 extension ArraySlice<ModelMessage> {
-    /// Removes the calls at the front and returns those that have an output. Calls that follow an
-    /// output belong to a turn of their own, because the model knew the output when it made them.
+    /// Removes the calls at the front. Calls that follow an output belong to a turn of their own,
+    /// because the model knew the output when it made them.
     fileprivate mutating func takeCalls(
         _ outputs: [String: String]
     ) -> [ConversationTurn.AnsweredCall] {
         var calls: [ConversationTurn.AnsweredCall] = []
         while case .functionCall(let callID, let name, let arguments)? = first {
             removeFirst()
-            guard let output = outputs[callID] else { continue }
             calls.append(
                 .init(
                     callID: callID, name: name, arguments: arguments.isEmpty ? "{}" : arguments,
-                    output: output))
+                    output: outputs[callID] ?? ConversationTurn.pendingOutput))
         }
         return calls
     }

@@ -93,6 +93,9 @@ struct Conversation {
         return open.reversed()
     }
 
+    /// Whether there is a function call with this id; searched from the end, where the open ones are.
+    func hasCall(_ callID: String) -> Bool { entries.reversed().contains { $0.callID == callID } }
+
     /// The item with an id.
     func item(_ id: String) -> ConversationItem? { index(of: id).map { entries[$0].item } }
 
@@ -309,7 +312,7 @@ struct Conversation {
     // MARK: What a model is shown
 
     /// The conversation as messages to a model, oldest first. Left out are audio without a
-    /// transcript, calls whose arguments were cut off, and outputs of calls that were truncated.
+    /// transcript, calls whose arguments are not complete, and outputs of calls that were truncated.
     func modelMessages() -> [ModelMessage] {
         // All items that were shown may have been deleted.
         contextStart < entries.count ? modelMessages(in: contextStart...entries.count - 1) : []
@@ -317,12 +320,22 @@ struct Conversation {
 
     private func modelMessages(in range: ClosedRange<Int>) -> [ModelMessage] {
         let truncatedCalls = Set(entries[..<contextStart].compactMap(\.callID))
+        let outcomes = approvalOutcomes
         return entries[range].flatMap { entry in
             if let callID = entry.answeredCallID, truncatedCalls.contains(callID) {
                 return [ModelMessage]()
             }
-            return messages(of: entry)
+            return messages(of: entry, outcomes)
         }
+    }
+
+    /// What has come of the calls whose question to the user is shown, by the question's id.
+    private var approvalOutcomes: [String: String] {
+        var outcomes: [String: String] = [:]
+        for entry in entries[contextStart...] {
+            if let (id, item) = entry.mcpItem { item.note(id: id, in: &outcomes) }
+        }
+        return outcomes
     }
 
     /// Keeps what an agent wants back, with the item that its reply ends with.
@@ -366,14 +379,16 @@ struct Conversation {
 
     /// One item as messages to a model; nil: there is no such item.
     func modelMessages(of id: String) -> [ModelMessage]? {
-        index(of: id).map { messages(of: entries[$0]) }
+        index(of: id).map { messages(of: entries[$0], approvalOutcomes) }
     }
 
-    private func messages(of entry: ConversationEntry) -> [ModelMessage] {
+    private func messages(
+        of entry: ConversationEntry, _ outcomes: [String: String]
+    ) -> [ModelMessage] {
         let item = entry.item
         if item.isUnfinishedCall { return [] }
         if case .mcp(let mcp) = item.kind {
-            return mcp.modelMessages(id: item.id) { self.item($0) }
+            return mcp.modelMessages(id: item.id, outcomes: outcomes) { self.item($0) }
         }
         return item.modelMessages(heard: audio.heard(of: entry.id))
     }
@@ -506,10 +521,10 @@ struct Conversation {
 }
 
 extension ConversationItem {
-    /// Whether it is a function call whose arguments were cut off.
+    /// Whether it is a function call whose arguments are still being written, or were cut off.
     fileprivate var isUnfinishedCall: Bool {
         guard case .functionCall = kind else { return false }
-        return status == .incomplete
+        return status != .completed
     }
 
     /// UTF-8 bytes of the text in the item.

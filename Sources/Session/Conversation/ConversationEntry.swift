@@ -167,6 +167,11 @@ struct ConversationEntry {
     /// Whether its words are not all that the model has written.
     var isCut: Bool { !isFinished || speech.isCut }
 
+    /// Its id and what it is of an MCP server; nil: it is something else.
+    var mcpItem: (id: String, item: MCPItem)? {
+        if case .mcp(let item)? = details?.item?.kind { (id, item) } else { nil }
+    }
+
     /// The id of the call that it is, or nil.
     var callID: String? {
         if case .functionCall(let callID, _, _)? = details?.item?.kind { callID } else { nil }

@@ -31,7 +31,7 @@ extension ConversationItem {
         case .functionCallOutput(let callID, let output):
             return [.functionOutput(callID: callID, output: output)]
         case .reference: return []
-        case .mcp(let item): return item.modelMessages(id: id) { _ in nil }
+        case .mcp(let item): return item.modelMessages(id: id, outcomes: [:]) { _ in nil }
         }
     }
 

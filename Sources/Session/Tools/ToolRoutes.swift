@@ -120,28 +120,63 @@ struct ToolRoutes {
 }
 
 extension MCPItem {
-    /// The item as a model is shown it: a call with its outcome.
-    /// - Parameter request: finds the item of an approval that was asked for.
+    /// The outcome of a call that the user has not decided on.
+    static let awaitsApproval = "In progress: the user has not approved this call yet."
+    /// The outcome of a call that runs.
+    static let isRunning = "In progress: this call has not returned yet. Its result will follow."
+
+    /// What is known of the outcome of a call, as a model is shown it; nil: nothing.
+    private static func outcome(of call: MCPCall) -> String? {
+        call.output ?? call.error.map { "Error: \($0.message)" }
+    }
+
+    private static func denial(_ reason: String?) -> String {
+        let outcome = "Error: The user did not approve this call."
+        return reason.map { "\(outcome) Reason: \($0)" } ?? outcome
+    }
+
+    /// Records what the item says of calls that need approval, by the id of the question.
+    func note(id: String, in outcomes: inout [String: String]) {
+        switch self {
+        case .approvalRequest: outcomes[id] = Self.awaitsApproval
+        case .approvalResponse(let requestID, let isApproved, let reason):
+            guard outcomes[requestID] != nil else { return }
+            outcomes[requestID] = isApproved ? Self.isRunning : Self.denial(reason)
+        case .call(let call):
+            guard let requestID = call.approvalRequestID, outcomes[requestID] != nil,
+                let outcome = Self.outcome(of: call)
+            else { return }
+            outcomes[requestID] = outcome
+        case .listTools: break
+        }
+    }
+
+    /// The item as a model is shown it: a call with its outcome. A call that needs approval stands
+    /// where the question stands, whatever has come of it, so that the model sees it once, and the
+    /// number of messages stays the same.
+    /// - Parameters:
+    ///   - outcomes: of the calls whose question is shown, by the question's id.
+    ///   - request: finds the item of a question that is not shown.
     func modelMessages(
-        id: String, request: (_ id: String) -> ConversationItem?
+        id: String, outcomes: [String: String], request: (_ id: String) -> ConversationItem?
     ) -> [ModelMessage] {
         switch self {
-        case .listTools, .approvalRequest, .approvalResponse(_, isApproved: true, _): return []
+        case .listTools, .approvalResponse(_, isApproved: true, _): return []
+        case .approvalRequest(let label, let name, let arguments):
+            guard let outcome = outcomes[id] else { return [] }
+            return Self.messages(id, label, name, arguments, outcome: outcome)
         case .call(let call):
-            guard let outcome = call.output ?? call.error.map({ "Error: \($0.message)" }) else {
-                return []
-            }
+            let isShown = call.approvalRequestID.map { outcomes[$0] != nil } ?? false
+            guard !isShown, let outcome = Self.outcome(of: call) else { return [] }
             return Self.messages(
                 id, call.serverLabel, call.name, call.arguments, outcome: outcome)
         case .approvalResponse(let requestID, isApproved: false, let reason):
-            guard
+            guard outcomes[requestID] == nil,
                 case .mcp(.approvalRequest(let label, let name, let arguments)) =
                     request(requestID)?.kind
             else { return [] }
-            let outcome = "Error: The user did not approve this call."
             return Self.messages(
-                requestID, label, name, arguments,
-                outcome: reason.map { "\(outcome) Reason: \($0)" } ?? outcome)
+                requestID, label, name, arguments, outcome: Self.denial(reason))
         }
     }
 

@@ -61,6 +61,10 @@ import Testing
                 + #"{"id":"assistant-af63df4c8601f1a5-1","role":"assistant","content":"b","#
                 + #""toolCalls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},"#
                 + #"{"id":"result-1","role":"tool","toolCallId":"1","content":"one \"two\""},"#
+                + #"{"id":"assistant-af63af4c8601a015-1","role":"assistant","#
+                + #""toolCalls":[{"id":"2","type":"function","function":{"name":"f","arguments":"{}"}}]},"#
+                + #"{"id":"result-2","role":"tool","toolCallId":"2","content":"In progress: this call "#
+                + #"has not returned yet. Its result will follow; do not repeat the call."},"#
                 + #"{"id":"user-ID","role":"user","content":[{"type":"text","text":"?"},"#
                 .replacing("user-ID", with: partsID(request))
                 + #"{"type":"image","source":{"type":"url","value":"https://a.test/b"}},"#

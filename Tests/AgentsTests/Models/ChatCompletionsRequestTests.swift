@@ -166,11 +166,21 @@ import Testing
                 + #"{"role":"tool","tool_call_id":"2","content":"two"}]"#)
     }
 
-    @Test func leavesOutCallsAndOutputsWithoutEachOther() async throws {
+    /// A model that is not shown its call makes it again.
+    @Test func saysThatACallWithoutAnOutputIsInProgress() async throws {
         let written = try await messages([
-            .functionCall(callID: "1", name: "f", arguments: "{}"), .user("Never mind."),
+            .functionCall(callID: "1", name: "f", arguments: "{}"),
+            .functionCall(callID: "2", name: "g", arguments: "{}"),
+            .functionOutput(callID: "2", output: "two"), .user("Is it done?"),
             .functionOutput(callID: "9", output: "stray"),
         ])
-        #expect(written == #"[{"role":"user","content":"Never mind."}]"#)
+        #expect(
+            written == #"[{"role":"assistant","content":null,"tool_calls":["#
+                + #"{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}},"#
+                + #"{"id":"2","type":"function","function":{"name":"g","arguments":"{}"}}]},"#
+                + #"{"role":"tool","tool_call_id":"1","content":"In progress: this call has not "#
+                + #"returned yet. Its result will follow; do not repeat the call."},"#
+                + #"{"role":"tool","tool_call_id":"2","content":"two"},"#
+                + #"{"role":"user","content":"Is it done?"}]"#)
     }
 }

@@ -45,6 +45,62 @@ private func spoken(_ id: String, _ transcript: String) -> ConversationItem {
         #expect(conversation.unansweredCallIDs == ["a", "d", "b"])
     }
 
+    /// The call stands where the question stands, so the number of messages stays the same.
+    @Test func aCallThatNeedsApprovalIsShownFromItsQuestionOn() throws {
+        var conversation = Conversation(maxItems: 10, maxBytes: 1_000)
+        func add(_ id: String, _ item: MCPItem) throws {
+            try conversation.insert(ConversationItem(id: id, kind: .mcp(item)), after: nil)
+        }
+        func shown(_ outcome: String) -> [ModelMessage] {
+            [
+                .functionCall(callID: "q1", name: "shop__buy", arguments: "{}"),
+                .functionOutput(callID: "q1", output: outcome), .user("hi"),
+            ]
+        }
+        try add("q1", .approvalRequest(serverLabel: "shop", name: "buy", arguments: "{}"))
+        try conversation.insert(text("u"), after: nil)
+        #expect(conversation.modelMessages() == shown(MCPItem.awaitsApproval))
+        try add("r1", .approvalResponse(requestID: "q1", isApproved: true, reason: nil))
+        #expect(conversation.modelMessages() == shown(MCPItem.isRunning))
+        var call = MCPCall(
+            serverLabel: "shop", name: "buy", arguments: "{}", approvalRequestID: "q1")
+        try add("c1", .call(call))
+        #expect(conversation.modelMessages() == shown(MCPItem.isRunning))
+        call.output = "bought"
+        conversation.update(ConversationItem(id: "c1", kind: .mcp(.call(call))))
+        #expect(conversation.modelMessages() == shown("bought"))
+        // Without its question, the call stands for itself.
+        try conversation.remove("q1")
+        #expect(
+            conversation.modelMessages() == [
+                .user("hi"), .functionCall(callID: "c1", name: "shop__buy", arguments: "{}"),
+                .functionOutput(callID: "c1", output: "bought"),
+            ])
+    }
+
+    @Test func aCallThatIsNotApprovedIsShownWithTheReason() throws {
+        var conversation = Conversation(maxItems: 10, maxBytes: 1_000)
+        let question = MCPItem.approvalRequest(serverLabel: "shop", name: "buy", arguments: "")
+        let answer = MCPItem.approvalResponse(
+            requestID: "q1", isApproved: false, reason: "too dear")
+        try conversation.insert(ConversationItem(id: "q1", kind: .mcp(question)), after: nil)
+        try conversation.insert(ConversationItem(id: "r1", kind: .mcp(answer)), after: nil)
+        #expect(
+            conversation.modelMessages() == [
+                .functionCall(callID: "q1", name: "shop__buy", arguments: "{}"),
+                .functionOutput(
+                    callID: "q1",
+                    output: "Error: The user did not approve this call. Reason: too dear"),
+            ])
+    }
+
+    @Test func aCallThatIsStillWrittenIsNotShown() throws {
+        var conversation = Conversation(maxItems: 10, maxBytes: 1_000)
+        let call = ConversationItem.Kind.functionCall(callID: "a", name: "f", arguments: "")
+        _ = conversation.append(ConversationItem(id: "1", status: .inProgress, kind: call))
+        #expect(conversation.modelMessages().isEmpty)
+    }
+
     @Test func wrongIDsAreRefusedAndChangeNothing() throws {
         var conversation = Conversation(maxItems: 10, maxBytes: 1_000)
         try conversation.insert(text("a"), after: nil)

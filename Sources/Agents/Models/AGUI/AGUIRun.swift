@@ -103,6 +103,7 @@ struct AGUIRun: Sendable {
             messages.append(Message(id: "instructions", entry: .system(request.instructions)))
         }
         let hidden = Set(memento.hidden)
+        let outputs = request.messages.outputs
         var start = 0
         var own: AGUIMemento.OwnTurn?
         func shown(_ range: Range<Int>) -> [ModelMessage] {
@@ -113,17 +114,19 @@ struct AGUIRun: Sendable {
                 arePositionsValid
                 ? min(max(next.turn, start), turn)
                 : request.messages.lastIndex { !$0.isUsers }.map { $0 + 1 } ?? 0
-            add(shown(start..<end), own)
+            add(shown(start..<end), outputs, own)
             start = end
             own = next
         }
-        add(shown(start..<turn), own)
+        add(shown(start..<turn), outputs, own)
     }
 
     /// Adds the messages after a run, and the calls that the agent answered itself in that run:
     /// each with the text that it belongs to, or before the first text.
-    private mutating func add(_ messages: [ModelMessage], _ own: AGUIMemento.OwnTurn?) {
-        let turns = messages.turns.map { (turn: $0, id: id(of: $0)) }
+    private mutating func add(
+        _ messages: [ModelMessage], _ outputs: [String: String], _ own: AGUIMemento.OwnTurn?
+    ) {
+        let turns = messages.turns(outputs: outputs).map { (turn: $0, id: id(of: $0)) }
         var steps = own?.steps ?? []
         let textIDs = Set(turns.map(\.id))
         for step in steps where !textIDs.contains(step.messageID) {
