@@ -1,7 +1,7 @@
 """A chat-completions server that streams scripted answers and can fail on request.
 
 The last user message decides the answer. `weather` calls a function, once for each city in the
-message. `call NAME ARGUMENTS and NAME ARGUMENTS` makes these calls. `story` is long and slow and
+message. `announce the weather in CITY` says a sentence before the call. `call NAME ARGUMENTS and NAME ARGUMENTS` makes these calls. `story` is long and slow and
 never ends, so that it can be interrupted at any time. `number N` says N different words slowly, and
 `number N halts at M` waits behind the first M for `second_half`.
 `limit` stops at the token limit, `die` cuts the stream off, `refuse` answers 500, and `escapes`
@@ -96,6 +96,10 @@ class ScriptedModel:
                     self.stream(all_called(text), "tool_calls")
                 elif "refuse" in text:
                     self.refuse()
+                elif text.startswith("announce ") and body.get("tools"):
+                    arguments = json.dumps({"city": text.split()[-1]})
+                    words = said(["One moment, ", "please. ", "I will look that up ", "for you."])
+                    self.stream([*words, *called("get_weather", [arguments])], "tool_calls")
                 elif "weather" in text and body.get("tools") and body.get("tool_choice") != "none":
                     cities = re.findall(r"[A-Z]\w+", text[text.index("weather") :]) or ["Oslo"]
                     arguments = [json.dumps({"city": city}, separators=",:") for city in cities]

@@ -7,6 +7,9 @@
 /// Parses clients' messages, one after another, in buffers that it reuses. One parser serves all
 /// sessions of a thread. `input_audio_buffer.append` without an `event_id` allocates nothing.
 public struct ClientEventParser: ~Copyable {
+    /// Whether a field that the protocol does not have is refused by name, or ignored. The beta's
+    /// fields are never refused.
+    public var refusesUnknownFields = true
     private let json: JSONParser
     private var decodedAudio: ByteWriter
 
@@ -86,7 +89,9 @@ public struct ClientEventParser: ~Copyable {
             }
             throw .unknownEventType(name, in: dialect)
         }
-        return try event(of: type, fields)
+        let event = try event(of: type, fields)
+        if refusesUnknownFields, dialect == .ga { try type.checkNames(fields) }
+        return event
     }
 
     private func event(
@@ -142,4 +147,28 @@ public struct ClientEventParser: ~Copyable {
         ("session.input_audio_buffer.append", "of translation sessions"),
         ("session.close", "of translation sessions"),
     ]
+}
+
+extension RawSpan {
+    /// Whether a binary message begins as a JSON object does, with a name of lower-case letters: a
+    /// client has sent an event as if it were audio. Audio begins so by chance once in many years.
+    public var beginsAsEvent: Bool {
+        var offset = 0
+        func byte() -> UInt8? {
+            offset < byteCount ? unsafeLoad(fromByteOffset: offset, as: UInt8.self) : nil
+        }
+        func skip(_ isSkipped: (UInt8) -> Bool) -> Bool {
+            let start = offset
+            while offset - start < 64, let next = byte(), isSkipped(next) { offset += 1 }
+            return offset > start
+        }
+        func take(_ character: Unicode.Scalar) -> Bool {
+            _ = skip { $0 == 32 || (9...13).contains($0) }
+            guard byte() == UInt8(ascii: character) else { return false }
+            offset += 1
+            return true
+        }
+        let isName = { (byte: UInt8) in byte == UInt8(ascii: "_") || (97...122).contains(byte) }
+        return take("{") && take("\"") && skip(isName) && take("\"") && take(":")
+    }
 }

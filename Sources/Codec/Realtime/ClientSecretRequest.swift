@@ -39,10 +39,12 @@ public struct ClientSecretRequest: Sendable {
     public let session: SessionUpdate
 
     /// Parses a body. An empty one asks for the defaults.
+    /// - Parameter refusesUnknownFields: whether a field that the protocol does not have is refused,
+    ///   or ignored, as in the beta's forms.
     /// - Throws: the error with which `session.update` would be refused; `param` is the field's
     ///   path.
     public init(
-        body: [UInt8], in form: ClientSecretForm = .current
+        body: [UInt8], in form: ClientSecretForm = .current, refusesUnknownFields: Bool = true
     ) throws(ClientEventError) {
         let fields = try EventFields(body: body.isEmpty ? Array("{}".utf8) : body, JSONParser())
         switch form {
@@ -55,6 +57,8 @@ public struct ClientSecretRequest: Sendable {
             }
             model = try Self.model(bound)
             session = try SessionUpdate(bound)
+            guard refusesUnknownFields else { return }
+            try ClientSecretTables.request.checkNames(of: fields.object, at: "")
         case .betaSession:
             let secret = try fields.read(BetaSecretFields.secret)
             seconds = try Self.seconds(secret?.read(BetaExpiryFields.expiresAfter))

@@ -2,7 +2,7 @@
 // names the field and the values that are allowed. The tables in Fields/ have the fields of each
 // event; ClientEventParser and the parsers beside it read them.
 //
-// Rules for all fields: unknown fields are ignored; `null` counts as absent unless a reader says
+// Rules for all fields: unknown fields are not seen (UnknownFields finds them); `null` counts as absent unless a reader says
 // otherwise; of a repeated key the last one counts.
 
 /// Limits on the content of client events. They are part of the published schemas.

@@ -4,7 +4,7 @@
 extension SessionUpdate: ReadableObject {
     static var schema: ValueSchema { .object(SessionFields.table) }
 
-    /// Reads the fields of `session`. Other fields are ignored; the model is fixed by the URL.
+    /// Reads the fields of `session`. The model is fixed by the URL.
     init(_ fields: EventFields) throws(ClientEventError) {
         self.init()
         kind = try fields.read(SessionFields.type)

@@ -140,7 +140,8 @@ extension Shard {
     func session(
         askedForBy body: [UInt8], in form: ClientSecretForm
     ) throws(ClientEventError) -> (ClientSecretRequest, SessionParameters) {
-        let wanted = try ClientSecretRequest(body: body, in: form)
+        let wanted = try ClientSecretRequest(
+            body: body, in: form, refusesUnknownFields: configuration.refusesUnknownFields)
         let parameters = try sessionContext.parameters(
             SessionParameters(model: wanted.model ?? ""), changedBy: wanted.session)
         return (wanted, parameters)

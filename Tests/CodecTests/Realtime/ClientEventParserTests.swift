@@ -86,9 +86,6 @@ import Testing
         Good(
             text: #"{"type":"session.update","session":{"type":"transcription"}}"#,
             event: .sessionUpdate(update(to: .transcription))),
-        Good(
-            text: #"{"type":"session.update","unknown":[1],"session":{"unknown":{}}}"#,
-            event: .sessionUpdate(SessionUpdate()), isInTable: false),
     ]
 
     static func create(_ item: String, _ rest: String = "") -> String {

@@ -7,10 +7,13 @@ struct TracingRule: ValueRule {
     private enum Fields: FieldTable {
         static let workflowName = OptionalField("workflow_name", .text, "A name for the trace.")
         static let groupID = OptionalField("group_id", .text, "What the trace belongs to.")
+        static let metadata = OptionalField(
+            "metadata", RawObjectRule(), "What is attached to the trace.")
 
         static var table: ObjectTable {
             ObjectTable(
-                "Tracing", "How the session is traced.", [workflowName.entry, groupID.entry])
+                "Tracing", "How the session is traced.",
+                [workflowName.entry, groupID.entry, metadata.entry])
         }
     }
 
@@ -21,6 +24,7 @@ struct TracingRule: ValueRule {
         if value.kind == .object {
             _ = try fields.read(Fields.workflowName)
             _ = try fields.read(Fields.groupID)
+            _ = try fields.read(Fields.metadata)
         } else {
             try value.check(isOneOf: ["auto"], orObject: true, at: path.text)
         }
