@@ -70,6 +70,14 @@ extension ClientEventError {
             message: "A message begins with its number, in two bytes.", param: "audio")
     }
 
+    /// A binary message that is a JSON event.
+    static var eventInBinaryMessage: Self {
+        Self(
+            code: "invalid_audio",
+            message: "A binary message is audio, and this one is a JSON event: send events as text "
+                + "messages. A relay must keep the type of each message.", param: "audio")
+    }
+
     /// More uncommitted audio than `maxBufferedAudioSeconds`.
     static func inputBufferFull(maxSeconds: Int) -> Self {
         Self(
@@ -189,6 +197,14 @@ extension ClientEventError {
             code: "unsupported_in_transcription_session",
             message: "A transcription session has no responses: open a connection without "
                 + "intent=transcription for them.", param: "type")
+    }
+
+    /// The output of a call that is no item of the conversation.
+    static func callMissing(_ callID: String) -> Self {
+        Self(
+            code: "invalid_tool_call_id",
+            message: "Tool call ID '\(callID)' not found in conversation. It is the `call_id` of "
+                + "the function_call item, not its `id`.", param: "item.call_id")
     }
 
     /// A second response in the conversation.

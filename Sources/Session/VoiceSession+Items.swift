@@ -40,6 +40,7 @@ extension VoiceSession {
         let isTranscribed = speech.sampleCount > 0 && !hasWords
         if isTranscribed { try checkTranscriptionLimit() }
         try checkApproval(item)
+        try checkOutput(item)
         try makeRoom(forBytes: item.textBytes)
         try add(item, after: previousItemID)
         if case .mcp(.approvalResponse(let requestID, let isApproved, _)) = item.kind {
@@ -68,6 +69,13 @@ extension VoiceSession {
             tools?.awaitsApproval(requestID) != true
         else { return }
         throw .approvalNotAwaited(requestID)
+    }
+
+    /// Refuses the output of a call that the conversation does not have: no model would be shown it.
+    private func checkOutput(_ item: ConversationItem) throws(ClientEventError) {
+        guard case .functionCallOutput(let callID, _) = item.kind, !conversation.hasCall(callID)
+        else { return }
+        throw .callMissing(callID)
     }
 
     /// `conversation.item.delete`

@@ -36,7 +36,7 @@ extension VoiceSession {
         if let playback {
             ledger.session += ReplyPlayback.objectBytes
             ledger.listening += playback.echo?.heldBytes ?? 0
-            ledger.response += playback.timeline?.heldBytes ?? 0
+            ledger.response += (playback.timeline?.heldBytes ?? 0) + playback.nextBytes
         }
         if !responses.isEmpty { addResponses(to: &ledger) }
         if isRecorded { ledger.session += recording?.heldBytes ?? 0 }

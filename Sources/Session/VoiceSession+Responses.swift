@@ -12,7 +12,9 @@ extension VoiceSession {
             throw .noResponsesInTranscriptionSession
         }
         if parameters.isInConversation, let active = activeResponse {
-            throw .responseIsActive(active.id)
+            guard active.isWritten, playback?.hasNext == false else {
+                throw .responseIsActive(active.id)
+            }
         }
         guard responses.count < context.limits.maxActiveResponses else {
             throw .tooManyResponses(most: context.limits.maxActiveResponses)
@@ -33,7 +35,22 @@ extension VoiceSession {
         for tool in parameters.mcpTools ?? [] {
             madeTools().open(tool, isOfSession: false, at: now)
         }
-        begin(parameters, speechEnd: speechEnd, asked: speechEnd == nil ? now : nil)
+        let next = NextResponse(
+            parameters: parameters, speechEnd: speechEnd, asked: speechEnd == nil ? now : nil)
+        if parameters.isInConversation, let active = activeResponse {
+            playback?.setNext(next)
+            active.sendAhead(at: now)
+        } else {
+            begin(next.parameters, speechEnd: next.speechEnd, asked: next.asked)
+        }
+    }
+
+    /// Begins the response that the client asked for while the one before was only spoken. A client
+    /// that has stopped that one gets this one's end, too.
+    func beginNextResponse() {
+        guard canRespond, let next = playback?.takeNext() else { return }
+        begin(next.parameters, speechEnd: next.speechEnd, asked: next.asked)
+        if let end = next.end { activeResponse?.end(end) }
     }
 
     /// Answers the user's words once all of them are recognised, the user does not speak, and no
@@ -209,6 +226,7 @@ extension VoiceSession {
         }
         let status = ResponseDescription.Status.cancelled(reason: "client_cancelled")
         if response.isInConversation {
+            if responseID == nil { playback?.endNext(status) }
             playback?.stop(status, at: now)
         } else {
             context.outputs.append(.dropAudio(responseID: response.id))

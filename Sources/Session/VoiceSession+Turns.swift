@@ -11,6 +11,7 @@ extension VoiceSession {
 
     /// A binary message: its number, where the client numbers its messages, and the audio.
     func appendMessage(_ message: RawSpan, at now: Instant) throws(ClientEventError) {
+        guard !message.beginsAsEvent else { throw .eventInBinaryMessage }
         guard parameters.inputIsNumbered else {
             return try append(message, number: nil, eventID: nil, at: now)
         }
@@ -221,6 +222,27 @@ extension VoiceSession {
             if isOverReply { playback?.forgetSpeech(at: now) }
         }
         emit(.inputAudioBufferCleared)
+    }
+
+    // MARK: Audio that stops coming
+
+    /// When the speech in progress is over because no more audio comes: the client is muted, or sends
+    /// nothing in silence. A client that is away sends none, so its silence counts at once. Nil: there
+    /// is no speech, or the client ends it.
+    var audioGapDeadline: Instant? {
+        guard !hasUnheardAudio, let speechInput, let silence = speechInput.silenceDeadline,
+            let lastAudio = speechInput.lastAudio
+        else { return nil }
+        if isClientAway { return silence }
+        let gap = lastAudio + .milliseconds(context.limits.audioGapMilliseconds)
+        // A reply that this speech holds does not wait longer.
+        return playback?.isWeighing(speechInput.speechItemID) == true ? gap : max(silence, gap)
+    }
+
+    /// No more of the speech in progress comes: it is a turn as after any silence.
+    func endSpeech(at now: Instant) {
+        guard let speechInput, let turnDetector = speechInput.turnDetector else { return }
+        handleSpeechStopped(at: turnDetector.lastSpeechEnd, speechInput, at: now)
     }
 
     // MARK: The idle timeout

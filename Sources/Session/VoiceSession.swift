@@ -288,8 +288,9 @@ public final class VoiceSession: SessionCore {
             response.advance(at: now)
         }
         if let due = idleDeadline, due <= now { handleIdleTimeout(at: now) }
+        // Before the hold is given up: the words of this speech may decide about the reply.
+        if let due = audioGapDeadline, due <= now { endSpeech(at: now) }
         if let due = holdDeadline, due <= now { playback?.forgetSpeech(at: now) }
-        if let due = silenceDeadline, due <= now { endSpeech(at: now) }
         speechInput?.releaseIfIdle(context, at: now)
         finish(at: now)
     }
@@ -329,7 +330,7 @@ public final class VoiceSession: SessionCore {
         var earliest = idleDeadline
         if let check = speechInput?.releaseCheck { earliest = min(earliest ?? check, check) }
         if let due = holdDeadline { earliest = min(earliest ?? due, due) }
-        if let due = silenceDeadline { earliest = min(earliest ?? due, due) }
+        if let due = audioGapDeadline { earliest = min(earliest ?? due, due) }
         if isRecorded, let due = recording?.deadline { earliest = min(earliest ?? due, due) }
         earliest = earliest.map { max($0, Instant(nanoseconds: now.nanoseconds + 1)) }
         for response in responses {
@@ -362,7 +363,8 @@ public final class VoiceSession: SessionCore {
     ///    removes the response that asks.
     /// 2. `removeEndedResponses` cuts the conversation at what was heard, so that no model is shown
     ///    more (5), and frees the place for the next response (3 and 4 ask `canRespond`).
-    /// 3. `answerSpokenWords` precedes 4: the user has precedence over the results of tools. The
+    /// 3. `beginNextResponse` begins what the client has asked for, `answerSpokenWords` what the user has
+    ///    said. Both precede 4: the user has precedence over the results of tools. The
     ///    answer shows the model those results, too, and `begin(_:)` withdraws the response that is
     ///    due for them.
     /// 4. `continueAfterTools` begins the response that follows the results of tools.
@@ -376,6 +378,7 @@ public final class VoiceSession: SessionCore {
     func finish(at now: Instant) {
         tools?.noteApprovals()
         removeEndedResponses(at: now)
+        beginNextResponse()
         answerSpokenWords()
         if let tools { continueAfterTools(tools) }
         askWaitingResponses(at: now)

@@ -65,6 +65,34 @@ private func lastStatus(_ script: ScriptedSession) -> String? {
         #expect(script.violations == [])
     }
 
+    /// The usual slip: the item's id in place of the call's.
+    @Test func theOutputOfAnUnknownCallIsRefused() throws {
+        let script = ScriptedSession({ $0.outputModality = .text })
+        script.replies = [
+            ScriptedReply(pieces: [
+                (.milliseconds(10), .functionCallStarted(callID: "call_1", name: "f")),
+                (.zero, .functionCallArguments("{}")),
+            ])
+        ]
+        script.send(.responseCreate(ResponseParameters()), at: 0)
+        func answer(_ callID: String, at milliseconds: Int) {
+            let output = ConversationItem.Kind.functionCallOutput(callID: callID, output: "x")
+            script.send(
+                .conversationItemCreate(
+                    item: ConversationItem(id: "", kind: output), previousItemID: nil),
+                at: milliseconds, eventID: "mine")
+        }
+        answer("item_1", at: 500)
+        answer("call_1", at: 600)
+        script.run(until: 1_000)
+        #expect(errorCodes(script) == ["invalid_tool_call_id"])
+        let error = script.events.first { $0["type"] as? String == "error" }
+        let fields = error?["error"] as? [String: Any]
+        #expect(fields?["event_id"] as? String == "mine")
+        #expect(fields?["param"] as? String == "item.call_id")
+        #expect(types(script).count { $0 == "conversation.item.added" } == 2)
+    }
+
     @Test func outOfBandResponsesLeaveTheConversationAlone() throws {
         let script = ScriptedSession({ $0.outputModality = .text })
         var aside = ResponseParameters()

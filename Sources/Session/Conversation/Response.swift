@@ -52,6 +52,8 @@ final class Response {
     /// Bytes of the parameters.
     private let parameterBytes: Int
     private var bytesWritten = 0
+    /// White space that the model has written before a message.
+    private var leadingSpace = ""
     private(set) var incompleteReason: String?
     /// What the agent wants back with the next request.
     private var memento: (provider: String, text: String)?
@@ -135,7 +137,7 @@ final class Response {
         switch delta {
         case .text(let text):
             guard !text.isEmpty, isWithinLimits(adding: text) else { return }
-            write(text, to: openMessage(), at: now)
+            if let text = afterLeadingSpace(text) { write(text, to: openMessage(), at: now) }
         case .functionCallStarted(let callID, let name):
             guard isWithinLimits(adding: name) else { return }
             guard !beginToolCall(name) else { break }
@@ -170,18 +172,40 @@ final class Response {
         }
     }
 
-    /// The model's reply is complete.
+    /// The model's reply is complete. A client that has to answer a call is not kept waiting until the
+    /// words before it have been played.
     func handleModelFinished(at now: Instant) {
         guard stage == .writing else { return }
         closeOpenOutputs()
         stage = .speaking
+        if outputs.contains(where: \.isFunctionCall) { playout.sendsAhead = true }
         advance(at: now)
     }
 
+    /// Whether nothing is left to be done but to speak it.
+    var isWritten: Bool { stage == .speaking && !outputs.contains(where: \.awaitsTool) }
+
+    /// Sends the rest of its audio as fast as it is made: another response follows.
+    func sendAhead(at now: Instant) {
+        playout.sendsAhead = true
+        advance(at: now)
+    }
+
+    private var openMessageIndex: Int? { outputs.lastIndex { $0.isOpen && !$0.isCall } }
+
+    /// A message begins with its first character that is no white space: models write line breaks
+    /// before a call, and an item without words would be empty.
+    /// - Returns: the text with the white space before it; nil: there is nothing else yet.
+    private func afterLeadingSpace(_ text: String) -> String? {
+        guard openMessageIndex == nil else { return text }
+        let whole = leadingSpace + text
+        let isSpace = text.unicodeScalars.allSatisfy(\.properties.isWhitespace)
+        leadingSpace = isSpace ? whole : ""
+        return isSpace ? nil : whole
+    }
+
     private func openMessage() -> Int {
-        if let index = outputs.lastIndex(where: { $0.isOpen && !$0.isCall }) {
-            return index
-        }
+        if let openMessageIndex { return openMessageIndex }
         closeOpenOutputs()
         let item = ConversationItem(
             id: core.ids.make("item_"), status: .inProgress,
@@ -251,6 +275,7 @@ final class Response {
     /// No more is written to the outputs that are open: calls are complete, messages may still
     /// have to be spoken.
     func closeOpenOutputs() {
+        leadingSpace = ""
         for index in outputs.indices where outputs[index].isOpen {
             outputs[index].isOpen = false
             pauseEnd = nil

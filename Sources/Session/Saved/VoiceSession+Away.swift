@@ -61,13 +61,4 @@ extension VoiceSession {
         guard canRespond, speechInput?.speechItemID == nil, !userTurn.isOwedAnswer else { return }
         say(rest, overrides: ResponseParameters(), incompleteReason: nil, at: now)
     }
-
-    /// When speech in progress ends because the client is away; nil: no speech, or it is here.
-    var silenceDeadline: Instant? { isClientAway ? speechInput?.silenceDeadline : nil }
-
-    /// No more of the speech in progress comes: it is a turn as after any silence.
-    func endSpeech(at now: Instant) {
-        guard let speechInput, let turnDetector = speechInput.turnDetector else { return }
-        handleSpeechStopped(at: turnDetector.lastSpeechEnd, speechInput, at: now)
-    }
 }

@@ -51,6 +51,7 @@ extension VoiceSession {
     public var canBeHandedOver: Bool {
         speechInput?.speechItemID == nil && !hasUncommittedSpeech && !hasUnheardAudio
             && !userTurn.isRecognising && retrievals.isEmpty && tools?.isBusy != true
+            && playback?.hasNext != true
             && responses.allSatisfy { response in
                 response.isInConversation && response.stage == .speaking
                     && !response.outputs.contains(where: \.awaitsTool)

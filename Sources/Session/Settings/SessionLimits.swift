@@ -7,6 +7,10 @@ public struct SessionLimits: Equatable, Sendable {
     /// Uncommitted audio that is kept, in seconds. 60: longer utterances are committed in pieces.
     /// A second takes as many bytes as its Opus packets had, and 8 kB otherwise.
     public var maxBufferedAudioSeconds = 60
+    /// How long no audio may come in the middle of speech before the speech is over. 1,000 ms: longer
+    /// than the gaps of a usable connection; people mute themselves, release a button, or have a client
+    /// that sends nothing in silence.
+    public var audioGapMilliseconds = 1_000
     /// Turns whose words are being recognised at once. 8: more wait only when recognition cannot
     /// keep up, and each holds its audio.
     public var maxAwaitedTranscripts = 8
@@ -33,6 +37,12 @@ public struct SessionLimits: Equatable, Sendable {
             "max-buffered-audio-seconds", \.maxBufferedAudioSeconds, 1...3_600,
             unit: "seconds",
             "Uncommitted audio that is kept; longer utterances are committed in pieces."),
+        .integer(
+            "audio-gap-ms", \.audioGapMilliseconds, 200...60_000, unit: "milliseconds",
+            """
+            How long no audio may come in the middle of speech before the speech is over: of a client \
+            that is muted, or sends nothing in silence.
+            """),
         .integer(
             "max-awaited-transcripts", \.maxAwaitedTranscripts, 1...1_000, unit: "turns",
             "Turns whose words are being recognised at once."),

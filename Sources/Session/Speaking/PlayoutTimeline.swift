@@ -74,6 +74,15 @@ final class PlayoutTimeline {
     let pauses: Bool
     /// Whether the client takes no more audio for now. It plays what it has.
     var isClientFull = false
+    /// Whether the rest of a reply is sent without its pace, so that the reply is done: then the client
+    /// decides what follows while it plays.
+    var sendsAhead: Bool {
+        get { pacer.sendsAhead }
+        set {
+            pacer.sendsAhead = newValue
+            if newValue { kept.keep(milliseconds: PlayoutPacer.mostAhead.wholeMilliseconds) }
+        }
+    }
     /// Whether the client has reported how much it has played: it knows this extension. In the padding
     /// behind the pacer, as the flags before and after.
     private(set) var isAcknowledged = false

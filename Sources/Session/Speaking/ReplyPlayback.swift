@@ -12,6 +12,21 @@
 
 import Codec
 
+/// A response that the client has asked for while the one before is spoken to its end.
+struct NextResponse {
+    let parameters: ResponseParameters
+    /// When the user stopped speaking, and when the client asked, for the turn's measurements.
+    let speechEnd: Instant?, asked: Instant?
+    /// How it ends as soon as it begins, because it was stopped before; nil: it was not.
+    var end: ResponseDescription.Status?
+
+    init(parameters: ResponseParameters, speechEnd: Instant?, asked: Instant?) {
+        self.parameters = parameters
+        self.speechEnd = speechEnd
+        self.asked = asked
+    }
+}
+
 /// How the replies of one conversation are heard.
 final class ReplyPlayback {
     /// UTF-8 bytes of a reply before and after the point of its hearing that an echo may be of.
@@ -26,8 +41,16 @@ final class ReplyPlayback {
     private var judge = InterruptionJudge()
     /// The newest response, where the client has truncated what it was saying.
     private(set) var truncatedResponseID: String?
+    /// What follows the response that is spoken; nil: nothing yet. In a box, because it is rare.
+    private var next: Next?
     /// What the client has not heard at the end of this process; nil: that has not come.
     private var handedOver: HandedOver?
+
+    private final class Next {
+        static let objectBytes = HeapBlock.object(Next.self)
+        var response: NextResponse
+        init(_ response: NextResponse) { self.response = response }
+    }
 
     /// Apart, because nearly all playbacks have none.
     private final class HandedOver {
@@ -46,8 +69,27 @@ final class ReplyPlayback {
     /// Whether nothing here is needed any more.
     var isOver: Bool {
         timeline == nil && echo == nil && !judge.hasHeardEcho && truncatedResponseID == nil
-            && handedOver == nil
+            && handedOver == nil && next == nil
     }
+
+    // MARK: The next response
+
+    /// Whether the client has asked for the response that follows.
+    var hasNext: Bool { next != nil }
+
+    /// Bytes of what the client has asked for.
+    var nextBytes: Int {
+        next.map { Next.objectBytes + $0.response.parameters.heapBytes } ?? 0
+    }
+
+    /// The client has asked for the response that follows.
+    func setNext(_ response: NextResponse) { next = Next(response) }
+
+    /// The response that follows is stopped before it has begun.
+    func endNext(_ status: ResponseDescription.Status) { next?.response.end = status }
+
+    /// Takes the response that follows; nil: none was asked for.
+    func takeNext() -> NextResponse? { next.take()?.response }
 
     /// Whether a hold without speech, or speech without a hold, breaks the invariant.
     var isBroken: Bool { (judge.speech != nil) != (timeline?.isHeldBySpeech == true) }
@@ -68,6 +110,7 @@ final class ReplyPlayback {
                 isResumable: isResumable, isClientAway: isClientAway,
                 pauses: core.playbackControl == .pauses)
         timeline.isClientFull = core.isClientFull
+        timeline.sendsAhead = false
         self.timeline = timeline
         timeline.played = core.recording?.agent
         if isUserHeard { listenForEcho() }
@@ -254,7 +297,10 @@ final class ReplyPlayback {
 
     /// When a held reply is resumed though nothing more is heard; nil: it is not held.
     /// - Parameter lastAudio: when audio last came.
-    func deadline(lastAudio: Instant?) -> Instant? { judge.deadline(lastAudio: lastAudio) }
+    func deadline(lastAudio: Instant?) -> Instant? {
+        judge.deadline(
+            lastAudio: lastAudio, gap: .milliseconds(context.limits.audioGapMilliseconds))
+    }
 
     private func resume(at now: Instant) {
         guard let timeline else { return }
@@ -312,6 +358,7 @@ final class ReplyPlayback {
             return
         }
         context.counters.interruptions += 1
+        endNext(.cancelled(reason: "turn_detected"))
         stop(.cancelled(reason: "turn_detected"), at: now)
     }
 

@@ -37,7 +37,7 @@ struct SentRun: Equatable {
 /// Runs that may have to be sent again.
 struct ResendBuffer {
     /// Samples at 48 kHz that are kept at most.
-    private let maxLength: Int
+    private var maxLength: Int
     private var runs: [SentRun] = []
     /// Runs at the front that are forgotten.
     private var head = 0
@@ -46,6 +46,11 @@ struct ResendBuffer {
 
     init(maxMilliseconds: Int) {
         maxLength = SampleRate.hz48000.samples(inMilliseconds: maxMilliseconds)
+    }
+
+    /// Keeps at least so much from now on.
+    mutating func keep(milliseconds: Int) {
+        maxLength = max(maxLength, SampleRate.hz48000.samples(inMilliseconds: milliseconds))
     }
 
     /// Bytes of what is kept, each run a block of its own.

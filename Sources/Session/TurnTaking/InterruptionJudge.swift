@@ -53,9 +53,6 @@ struct InterruptionJudge {
     /// The longest that speech holds a reply before words are found in it, where words are needed:
     /// 5 s at 16 kHz. Music and other voices last longer; a person says a word by then.
     static let longestHold = 80_000
-    /// How long no audio may come before a held reply is resumed: people mute themselves, or
-    /// release a button. 1 s: longer than the gaps of a usable connection.
-    static let longestSilence = Duration.seconds(1)
 
     /// The speech that holds the reply; nil: the reply is not held.
     private(set) var speech: Speech?
@@ -117,10 +114,12 @@ struct InterruptionJudge {
     mutating func endHold() { speech = nil }
 
     /// When a held reply is resumed though nothing more is heard; nil: it is not held.
-    /// - Parameter lastAudio: when audio last came.
-    func deadline(lastAudio: Instant?) -> Instant? {
+    /// - Parameters:
+    ///   - lastAudio: when audio last came.
+    ///   - gap: how long no audio may come.
+    func deadline(lastAudio: Instant?, gap: Duration) -> Instant? {
         guard speech != nil else { return nil }
-        return lastAudio.map { $0 + Self.longestSilence }
+        return lastAudio.map { $0 + gap }
     }
 
     /// Judges words over a reply.

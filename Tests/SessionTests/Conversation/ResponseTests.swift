@@ -39,6 +39,36 @@ import Testing
         #expect(core.conversation.modelMessages() == [.assistant("Hello there.")])
     }
 
+    /// Models write line breaks before a call.
+    @Test(arguments: [["\n\n"], [" ", "\n"], []])
+    func whiteSpaceBeforeACallMakesNoMessage(spaces: [String]) {
+        let response = writing()
+        for space in spaces { response.handle(.text(space), at: .milliseconds(0)) }
+        response.handle(.functionCallStarted(callID: "c", name: "f"), at: .milliseconds(0))
+        #expect(core.takeOutputs() == ["responseOutputItemAdded", "conversationItemAdded"])
+        response.handle(.functionCallArguments("{}"), at: .milliseconds(0))
+        response.handle(.text(" "), at: .milliseconds(0))
+        response.handleModelFinished(at: .milliseconds(0))
+        #expect(core.conversation.items.count == 1 && response.stage == .done)
+    }
+
+    @Test func aMessageBeginsWithTheWhiteSpaceBeforeItsFirstWord() {
+        let response = writing()
+        for piece in [" ", "\n", "Hello", " ", "there"] {
+            response.handle(.text(piece), at: .milliseconds(0))
+        }
+        response.handleModelFinished(at: .milliseconds(0))
+        #expect(core.conversation.modelMessages() == [.assistant(" \nHello there")])
+    }
+
+    @Test func aReplyOfWhiteSpaceHasNoItem() {
+        let response = writing()
+        response.handle(.text(" \n"), at: .milliseconds(0))
+        response.handleModelFinished(at: .milliseconds(0))
+        #expect(core.takeOutputs() == ["responseDone", "rateLimitsUpdated"])
+        #expect(core.conversation.items.isEmpty)
+    }
+
     @Test func aResponseOutOfBandLeavesTheConversationAlone() {
         var parameters = ResponseParameters()
         parameters.isInConversation = false

@@ -82,10 +82,11 @@ import Testing
 
     @Test func aHeldReplyIsResumedWhenNoAudioComes() {
         var judge = holding()
-        #expect(judge.deadline(lastAudio: nil) == nil)
-        #expect(judge.deadline(lastAudio: .milliseconds(300)) == .milliseconds(1_300))
+        #expect(judge.deadline(lastAudio: nil, gap: .seconds(1)) == nil)
+        #expect(
+            judge.deadline(lastAudio: .milliseconds(300), gap: .seconds(1)) == .milliseconds(1_300))
         judge.endHold()
-        #expect(judge.deadline(lastAudio: .milliseconds(300)) == nil)
+        #expect(judge.deadline(lastAudio: .milliseconds(300), gap: .seconds(1)) == nil)
     }
 
     @Test func onceAnEchoWasHeardOneWordOfItIsEnough() {

@@ -190,6 +190,23 @@ private func errorCodes(_ script: ScriptedSession) -> [String] {
         #expect(script.context.counters.decodeErrors == 1)
     }
 
+    /// A relay in Node forwards text as it got it, in binary messages.
+    @Test(arguments: [
+        #"{"type":"session.update","session":{"type":"realtime"}}"#, #"  { "event_id" : "e" }"#,
+    ])
+    func anEventInABinaryMessageIsToldSo(text: String) {
+        let script = script()
+        // Nothing of it is heard; audio that begins likewise is.
+        script.speak([Array(text.utf8), Array((text + " ").utf8)], from: 0)
+        script.run(until: 100)
+        #expect(errorCodes(script) == ["invalid_audio", "invalid_audio"])
+        #expect(script.context.counters.samplesIn == 0)
+        script.speak([Array("{\"xyz".utf8) + [0], Array("{{type\":".utf8)], from: 100)
+        script.run(until: 1_000)
+        #expect(errorCodes(script).count == 2)
+        #expect(script.context.counters.samplesIn > 0)
+    }
+
     @Test func theBufferIsBounded() {
         var limits = SessionLimits()
         limits.maxBufferedAudioSeconds = 1
