@@ -27,6 +27,7 @@ build=(
 # To run the tests as well.
 test=(
     alsa-utils               # recordings of a human voice
+    asterisk-core-sounds-en-wav  # recordings of spoken digits
     chromium                 # loads the web page
     curl                     # fetches /metrics
     haproxy                  # stands in front of the server, and speaks the PROXY protocol

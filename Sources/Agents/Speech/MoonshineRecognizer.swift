@@ -28,7 +28,7 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     }
 
     private let files: MoonshineModel.Files
-    private let onset: SpeechOnset
+    private let voiceActivity: VoiceActivityModel?
     /// Locked while the model loads, so that it is loaded once. Utterances that need it meanwhile
     /// wait on worker threads.
     private let state = Mutex(State.notLoaded)
@@ -42,12 +42,13 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     /// Creates a recogniser; nothing is loaded yet.
     /// - Parameters:
     ///   - modelsDirectory: the folder with `moonshine-base-en/` and `sherpa-onnx/lib/`.
-    ///   - voiceActivity: finds the beginning of the speech. The model often hears no word at all
-    ///     after more than half a second of silence, which a push-to-talk client may send. Without
-    ///     it, utterances are heard from their first sample.
+    ///   - voiceActivity: finds the speech. The model often hears no word at all after more than half
+    ///     a second of silence, which a push-to-talk client may send, and of a list of bare items,
+    ///     such as the digits of a telephone number. Without it, utterances are heard from their first
+    ///     sample, as one.
     public init(modelsDirectory: String, voiceActivity: VoiceActivityModel? = nil) {
         files = MoonshineModel.Files(directory: modelsDirectory)
-        onset = SpeechOnset(model: voiceActivity)
+        self.voiceActivity = voiceActivity
     }
 
     /// True: a hypothesis costs only processor time that is otherwise free.
@@ -118,7 +119,30 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     /// The words in at most 15 s of samples at 16 kHz, without the silence before the first of them.
     /// Call it on a worker thread.
     func words(in samples: ArraySlice<Int16>) throws(AgentError) -> String {
-        try model().transcribe(samples[onset.start(of: samples)...])
+        try words(of: SpokenStretch(of: samples, model: voiceActivity), try model())
+    }
+
+    /// Where words are missing, the speech is cut at its quietest point, and the parts are decoded
+    /// alone.
+    private func words(
+        of stretch: SpokenStretch, _ model: MoonshineModel
+    ) throws(AgentError) -> String {
+        let whole = try model.transcribe(stretch.samples)
+        guard stretch.lacksWords(whole), let (first, second) = stretch.halves else { return whole }
+        let parts = [try words(of: first, model), try words(of: second, model)]
+        let joined = Self.join(parts)
+        let isMore = SpokenStretch.letters(in: joined) > SpokenStretch.letters(in: whole)
+        return isMore ? joined : whole
+    }
+
+    /// Parts of one utterance in a row. The model ends each like a sentence, which it is not.
+    static func join(_ parts: [String]) -> String {
+        let texts = parts.map { $0.split(whereSeparator: \.isWhitespace).joined(separator: " ") }
+            .filter { !$0.isEmpty }
+        let open = texts.dropLast().map { text in
+            String(text.reversed().drop { ".,!?".contains($0) }.reversed())
+        }
+        return (open + texts.suffix(1)).joined(separator: " ")
     }
 
     private func model() throws(AgentError) -> MoonshineModel {

@@ -19,9 +19,8 @@ struct UtteranceSplitter {
         var start = 0
         while samples.count - start > maxSamples {
             let limit = start + maxSamples
-            let cut = samples.withUnsafeBufferPointer {
-                quietestPoint(of: $0, in: limit - searchSamples..<limit)
-            }
+            let cut = Self.quietestPoint(
+                of: samples[...], in: limit - searchSamples..<limit, quietSamples: quietSamples)
             segments.append(start..<cut)
             start = cut
         }
@@ -29,24 +28,28 @@ struct UtteranceSplitter {
         return segments
     }
 
-    /// The middle of the stretch with the least energy; of equal ones, the last.
-    private func quietestPoint(
-        of samples: UnsafeBufferPointer<Int16>, in range: Range<Int>
+    /// The middle of the stretch with the least energy in a range; of equal ones, the last.
+    /// - Parameter quietSamples: the length of the stretch.
+    static func quietestPoint(
+        of samples: ArraySlice<Int16>, in range: Range<Int>, quietSamples: Int
     ) -> Int {
-        var energy: UInt64 = 0
-        var least = UInt64.max
-        var quietest = range.upperBound
-        for end in range {
-            energy += square(samples[end])
-            let start = end - quietSamples
-            if start >= range.lowerBound { energy -= square(samples[start]) }
-            if start + 1 >= range.lowerBound, energy <= least {
-                least = energy
-                quietest = end + 1 - quietSamples / 2
+        samples.withUnsafeBufferPointer { buffer in
+            let first = samples.startIndex
+            var energy: UInt64 = 0
+            var least = UInt64.max
+            var quietest = range.upperBound
+            for end in range {
+                energy += square(buffer[end - first])
+                let start = end - quietSamples
+                if start >= range.lowerBound { energy -= square(buffer[start - first]) }
+                if start + 1 >= range.lowerBound, energy <= least {
+                    least = energy
+                    quietest = end + 1 - quietSamples / 2
+                }
             }
+            return quietest
         }
-        return quietest
     }
 
-    private func square(_ sample: Int16) -> UInt64 { UInt64(Int(sample) * Int(sample)) }
+    private static func square(_ sample: Int16) -> UInt64 { UInt64(Int(sample) * Int(sample)) }
 }
