@@ -130,8 +130,8 @@ final class Connection {
     @exclusivity(unchecked) var isBehind = false
     /// Whether so much output waits that the session's agents are suspended.
     @exclusivity(unchecked) var isCongested = false
-    /// Whether so much output waits that no message is taken in: an echo's only.
-    @exclusivity(unchecked) var awaitsRoom = false
+    /// Why no message is taken in; empty: messages are.
+    @exclusivity(unchecked) var pauses: InputPause = []
     /// Whether it is queued for its pending messages to be handled in the next tick.
     @exclusivity(unchecked) var isUnfinished = false
     /// Bytes that came and are not used yet: the beginning of a proxy's header, or messages for the
@@ -192,7 +192,7 @@ final class Connection {
     var isPaused: Bool {
         switch state {
         case .http: http?.mustStopReading ?? false
-        case .webSocket: !pending.isEmpty || awaitsRoom || hasUnheardAudio
+        case .webSocket: !pending.isEmpty || !pauses.isEmpty || hasUnheardAudio
         case .closing: !pending.isEmpty
         case .proxyHeader, .lingering, .detached, .closed: false
         }

@@ -26,6 +26,15 @@ struct ConnectionActions: OptionSet {
     static let remove = ConnectionActions(rawValue: 32)
 }
 
+/// Why a connection takes in no messages.
+struct InputPause: OptionSet {
+    let rawValue: UInt8
+    /// So much output of an echo waits that there is no room for more.
+    static let room = InputPause(rawValue: 1)
+    /// Its budget of work is used up.
+    static let work = InputPause(rawValue: 2)
+}
+
 extension Connection {
     /// Bytes came: the peer is alive.
     @inline(__always)
@@ -40,8 +49,8 @@ extension Connection {
     /// Keeps bytes that this tick does not handle. Nothing more is read before they are.
     func keepPending(_ bytes: [UInt8]) -> ConnectionActions {
         pending = bytes
-        // A connection that awaits room is queued when there is some.
-        return awaitsRoom ? .watch : [.watch, .resume]
+        // A connection that is paused is queued when it goes on.
+        return pauses.isEmpty ? [.watch, .resume] : .watch
     }
 
     /// More than the soft limit of output waits.
@@ -51,16 +60,18 @@ extension Connection {
         return .rearm
     }
 
-    /// An echo has so much output that it takes in no more messages.
-    func stopTakingMessages() -> ConnectionActions {
-        awaitsRoom = true
+    /// No more messages are taken in.
+    func stopTakingMessages(for reason: InputPause) -> ConnectionActions {
+        pauses.insert(reason)
         return .watch
     }
 
-    /// An echo takes in messages again, those first that are pending.
-    func takeMessagesAgain() -> ConnectionActions {
-        guard awaitsRoom else { return [] }
-        awaitsRoom = false
+    /// A reason for that is gone. Without another, messages are taken in again, those first that are
+    /// pending.
+    func takeMessagesAgain(after reason: InputPause) -> ConnectionActions {
+        guard !pauses.isDisjoint(with: reason) else { return [] }
+        pauses.subtract(reason)
+        guard pauses.isEmpty else { return [] }
         return pending.isEmpty ? .watch : [.watch, .resume]
     }
 
@@ -68,7 +79,7 @@ extension Connection {
     func beginClosing(at peerTime: Instant) -> ConnectionActions {
         state = .closing
         phaseStart = peerTime
-        return takeMessagesAgain().union(.rearm)
+        return takeMessagesAgain(after: [.room, .work]).union(.rearm)
     }
 
     /// The last bytes are on their way; input is discarded from now on.

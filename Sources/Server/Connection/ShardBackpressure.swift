@@ -55,7 +55,7 @@ extension Shard {
         perform(connection.handleSoftLimit(backlog, at: peerClock), on: connection)
         if connection.isEcho {
             // `handleMessages` sees it before it takes the next.
-            perform(connection.stopTakingMessages(), on: connection)
+            perform(connection.stopTakingMessages(for: .room), on: connection)
         } else {
             suspendAgents(of: connection)
         }
@@ -105,7 +105,7 @@ extension Shard {
         if output.isWithinSoftLimit(connection) { backlog.overSoftLimitSince = nil }
         if output.mayResumeSources(of: connection) {
             releaseAgents(of: connection)
-            perform(connection.takeMessagesAgain(), on: connection)
+            perform(connection.takeMessagesAgain(after: .room), on: connection)
         }
     }
 
@@ -148,12 +148,13 @@ extension Shard {
         on connection: Connection
     ) {
         let backlog = output.backlog(of: connection)
-        // A session sends at most so far ahead of what is being heard.
+        // A session sends so far ahead of what is being heard, and the rest of a reply further.
         let lead = Duration.milliseconds(configuration.session.playoutLeadMilliseconds)
+        let heard = max(now + lead, connection.live?.session.sentAudioEnd ?? now)
         backlog.audio.append(
             QueuedAudio.Message(
                 start: backlog.audio.removed + start, byteCount: connection.output.count - start,
-                usefulUntil: now + lead + configuration.lateAudioTolerance,
+                usefulUntil: heard + configuration.lateAudioTolerance,
                 responseID: responseID, itemID: itemID, position: position))
     }
 

@@ -172,8 +172,9 @@ extension Shard {
         let own =
             protocolDeadline == Connection.noMessageDue
             ? protocolDeadline : time(ofPeerTime: protocolDeadline)
-        guard let live = connection.live else { return own }
-        var due = min(own, live.deadline ?? own)
+        var due = workDeadline(of: connection).map { min(own, $0) } ?? own
+        guard let live = connection.live else { return due }
+        due = min(due, live.deadline ?? due)
         if let end = live.grant?.end { due = min(due, end) }
         if connection.isTelephone, let keys = telephony[connection.token]?.deadline {
             due = min(due, keys)
@@ -196,6 +197,7 @@ extension Shard {
             live.deadline = nil
             step(live, of: connection) { $0.handleDeadline(at: now) }
         }
+        reviewWork(of: connection)
         if connection.isTelephone { reviewLine(of: connection) }
         if let end = connection.live?.grant?.end, end <= now { expireSession(of: connection) }
         if let live = connection.live, live.resume != nil { reviewResume(of: live, on: connection) }
@@ -248,6 +250,7 @@ extension Shard {
             guard let connection = connections[slot: closed.slot(at: position)] else { continue }
             releaseSocket(of: connection)
             deadlines.cancel(connection.deadline)
+            work.remove(connection.token)
             ledgers.refund(connection)
             connections.remove(connection)
         }

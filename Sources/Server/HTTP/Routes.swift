@@ -380,8 +380,10 @@ struct Routes: Sendable {
         }
     }
 
+    /// Whether every place has a session that is used: those that wait for their clients give theirs.
     private var isFull: Bool {
-        metrics.sessions.load(ordering: .relaxed) >= configuration.maxSessions
+        metrics.sessions.load(ordering: .relaxed) - metrics.detached.load(ordering: .relaxed)
+            >= configuration.maxSessions
     }
 
     /// The answer once the server takes no new session. Load balancers see it at `/readyz` first.

@@ -5,6 +5,24 @@
 import Codec
 import Session
 
+/// Who seeks the place of a session.
+struct PlaceSeeker {
+    let caller: Caller
+    /// Its address.
+    let client: NetworkAddress
+    /// Whose work the session's is.
+    let tag: CallerTag
+}
+
+/// Why a caller gets no place.
+enum PlaceRefusal: Error {
+    /// A limit of its credential.
+    case credential(RefusalReason)
+    /// A quota.
+    case quota(QuotaRefusal)
+    case memoryIsShort, serverIsFull
+}
+
 /// The place of a session that has not begun: it is to be used, or released.
 struct SessionPlaceHeld {
     /// The session as its request and its credential have it.
@@ -121,43 +139,75 @@ extension Shard {
     /// - Parameters:
     ///   - asked: the session that it asks for.
     ///   - isMoved: whether the session comes from another server.
-    func takePlace(
-        for request: HTTPRequest, by caller: Caller, to asked: SessionParameters,
-        isMoved: Bool = false, on connection: Connection
+    private func takePlace(
+        for request: HTTPRequest, by caller: Caller, to asked: SessionParameters, isMoved: Bool,
+        on connection: Connection
     ) -> (WebSocketUpgrade, SessionPlaceHeld)? {
         guard let upgrade = validUpgrade(of: request, on: connection) else { return nil }
-        let client = source(of: request, on: connection).client
+        let seeker = seeker(of: request, by: caller, on: connection)
+        do throws(PlaceRefusal) {
+            let place = try reservePlace(for: seeker, to: asked, isMoved: isMoved)
+            // No return uses up a quota.
+            if !isMoved { try countConnection(of: seeker, at: place) }
+            return (upgrade, place)
+        } catch {
+            send(answer(to: error, of: seeker), to: request, on: connection)
+            return nil
+        }
+    }
+
+    /// Who sends a request. The address is known as long as the connection speaks HTTP.
+    func seeker(
+        of request: HTTPRequest, by caller: Caller, on connection: Connection
+    ) -> PlaceSeeker {
+        PlaceSeeker(
+            caller: caller, client: source(of: request, on: connection).client,
+            tag: tag(of: caller, sending: request, on: connection))
+    }
+
+    /// Takes a place within the limits of the caller and of the server.
+    func reservePlace(
+        for seeker: PlaceSeeker, to asked: SessionParameters, isMoved: Bool = false
+    ) throws(PlaceRefusal) -> SessionPlaceHeld {
         let (parameters, grant): (SessionParameters, SessionGrant?)
         do {
-            (parameters, grant) = try admit(caller, at: client, to: asked, isMoved: isMoved)
+            (parameters, grant) = try admit(
+                seeker.caller, at: seeker.client, to: asked, isMoved: isMoved)
         } catch {
-            send(credentialRefusal(error, on: connection), to: request, on: connection)
-            return nil
+            throw .credential(error)
         }
-        // The address is known as long as the connection speaks HTTP.
-        let tag = tag(of: caller, sending: request, on: connection)
         guard !isShortOfMemory() else {
-            var givenUp = 0
-            while givenUp < DetachedSessions.givenUpForMemory, makeRoom(for: tag) { givenUp += 1 }
             metrics.add(.sessionsRefused)
-            send(routes.shortOfMemory.response, to: request, on: connection)
-            return nil
+            throw .memoryIsShort
         }
-        guard reserveSession(for: tag) else {
-            send(routes.full.response, to: request, on: connection)
-            return nil
-        }
-        let place = SessionPlaceHeld(
-            parameters: parameters, grant: grant, tag: tag, owner: SessionOwner(caller))
-        // A server without room does not use up its caller's quota, and no return does.
+        guard reserveSession() else { throw .serverIsFull }
+        return SessionPlaceHeld(
+            parameters: parameters, grant: grant, tag: seeker.tag,
+            owner: SessionOwner(seeker.caller))
+    }
+
+    /// Counts a session in its caller's quota. A server without room does not use it up.
+    func countConnection(
+        of seeker: PlaceSeeker, at place: SessionPlaceHeld
+    ) throws(PlaceRefusal) {
         do throws(QuotaRefusal) {
-            if !isMoved { try grant?.quotas?.openConnection(at: now) }
+            try place.grant?.quotas?.openConnection(at: now)
         } catch {
             release(place)
-            send(refuse(error, of: client), to: request, on: connection)
-            return nil
+            throw .quota(error)
         }
-        return (upgrade, place)
+    }
+
+    /// Counts and logs a refusal, and makes its answer.
+    func answer(to refusal: PlaceRefusal, of seeker: PlaceSeeker) -> HTTPResponse {
+        switch refusal {
+        case .credential(let reason):
+            noteRefusal(reason, of: seeker.client)
+            return reason.failure(retryAfterSeconds: configuration.retryAfterSeconds).response
+        case .quota(let refusal): return refuse(refusal, of: seeker.client)
+        case .memoryIsShort: return routes.shortOfMemory.response
+        case .serverIsFull: return routes.full.response
+        }
     }
 
     /// No session takes the place.
@@ -165,15 +215,17 @@ extension Shard {
         services.metrics.sessions.subtract(1, ordering: .relaxed)
     }
 
-    private func reserveSession(for caller: CallerTag) -> Bool {
-        let reserve = { [services, limit = configuration.maxSessions] in
-            services.metrics.reserve(services.metrics.sessions, limit: limit)
-        }
-        guard reserve() || makeRoom(for: caller) && reserve() else {
+    /// Takes a place. A session that waits for its client has none of its own: it ends for one that is
+    /// used.
+    private func reserveSession() -> Bool {
+        let all = services.metrics
+        let limit = configuration.maxSessions + all.detached.load(ordering: .relaxed)
+        guard all.reserve(all.sessions, limit: limit) else {
             metrics.add(.sessionsRefused)
             logger.debug("session refused", metadata: ["reason": "max-sessions"])
             return false
         }
+        endWaitingForPlace()
         return true
     }
 

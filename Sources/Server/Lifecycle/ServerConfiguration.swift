@@ -588,6 +588,9 @@ public struct ServerConfiguration: Sendable {
     public var maxNuisancesPerSecond = 100
     /// 2,000: twice the thousand empty messages that a test of conformance sends.
     public var maxNuisanceBurst = 2_000
+    /// 50, with 100 at once: far more than people and their applications ask for, and a few per cent of a
+    /// shard.
+    public var maxTurnsPerSecond = 50
     /// 25 s: below the 30 s at which common proxies and address translators forget a connection.
     public var pingInterval = Duration.seconds(25)
     /// 75 s: three pings.
@@ -626,6 +629,13 @@ public struct ServerConfiguration: Sendable {
         .integer(
             "max-nuisance-burst", \.maxNuisanceBurst, 1...1_000_000, unit: "nuisances",
             "How many of these a client may send at once after some quiet."),
+        .integer(
+            "max-turns-per-second", \.maxTurnsPerSecond, 0...10_000, unit: "per second",
+            """
+            Turns that one connection may begin per second in the long run, and twice as many at once. \
+            Other events count as a part of a turn: an item as 1/64. Above that the connection is read \
+            no faster, and after ten seconds closed with 1008. 0 is no limit.
+            """),
         .integer(
             "tiny-fragment-bytes", \.tinyFragmentBytes, 0...65_536, unit: "bytes",
             "A fragment smaller than this, and not the last, counts as tiny; 0 for none."),
@@ -922,10 +932,20 @@ public struct ServerConfiguration: Sendable {
     /// Opus, codecs kept for reuse, and spoken phrases kept for reuse.
     public var codecs = CodecSettings()
 
+    /// True, as at OpenAI: a field that is misspelt, or of the beta, would otherwise count for nothing in
+    /// silence.
+    public var refusesUnknownFields = true
+
     private static let sessions: [Setting<Self>] = [
         .text(
             "default-model", \.defaultModel, "a name",
-            "The model's name in a session whose URL names none.")
+            "The model's name in a session whose URL names none."),
+        .toggle(
+            "refuse-unknown-fields", \.refusesUnknownFields,
+            """
+            Whether a field that the protocol does not have is refused by name, in session.update, \
+            response.create and requests for client secrets. Otherwise it is ignored.
+            """),
     ]
 
     /// None: a recording needs the consent of those who are heard.

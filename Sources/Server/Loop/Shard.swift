@@ -116,6 +116,8 @@ package final class Shard<Backend: IO> {
     @exclusivity(unchecked) var sidebands = SidebandTable()
     /// Operators that watch the server.
     var operators = OperatorTable()
+    /// What its connections may ask for.
+    var work: WorkBudgets
     /// Telephone lines.
     var telephony = LineTable()
     let telephoneAccess: TelephoneAccess
@@ -140,7 +142,7 @@ package final class Shard<Backend: IO> {
     /// Requests that other nodes answer.
     let relays: NodeRelays
     /// Sessions that wait for their clients.
-    var detachedSessions = DetachedSessions()
+    var detachedSessions: WaitingByCaller
     /// Connections of the sessions that are written to a shared store, by the session's id.
     var storedSessions: [String: EventToken] = [:]
 
@@ -171,6 +173,9 @@ package final class Shard<Backend: IO> {
         compression = ShardCompression(configuration)
         admission = Admission(configuration, limits: services.addressLimits)
         messageRules = MessageRules(configuration)
+        work = WorkBudgets(rate: messageRules.workRate)
+        detachedSessions = WaitingByCaller(share: configuration.detachedShare(of: services.metrics))
+        eventParser.refusesUnknownFields = configuration.refusesUnknownFields
         telephoneAccess = TelephoneAccess(configuration)
         clock = ShardClock(at: io.now)
         inbox = ShardInbox(wake: io.wake)

@@ -31,6 +31,8 @@ enum ShardCommand: Sendable {
     case showOperator(OperatorNews, on: EventToken)
     /// The process takes too much memory, and this shard may have the largest ledger.
     case judgeMemory
+    /// Another shard has given a place to a session, which one that waits here is to free.
+    case endWaiting
     /// Another shard has something to say about a call or a sideband.
     case sideband(SidebandMessage)
     /// A connection comes over from another shard, with a client that comes back.
@@ -138,6 +140,7 @@ extension Shard {
         case .noteNodes(let answers, let survey): handle(answers, for: survey)
         case .showOperator(let news, let token): handle(news, at: token)
         case .judgeMemory: judgeMemory()
+        case .endWaiting: endWaitingForPlace()
         case .sideband(let message): handle(message)
         case .welcome(let client): welcome(client)
         case .fenced(let sessionID, let fence): handleFenced(sessionID, fence: fence)

@@ -97,6 +97,18 @@ package final class MemoryBudget: Sendable {
     ///   - wasShort: whether they are refused already.
     func isShort(held: Int, wasShort: Bool) -> Bool { held > (wasShort ? relief : near) }
 
+    /// Bytes that a shard's sessions without a client are to free before new sessions would be refused
+    /// for them: its share, by what they take.
+    /// - Parameters:
+    ///   - held: bytes that the process takes now.
+    ///   - waiting: bytes of such sessions of the shard.
+    ///   - all: bytes of those of all shards.
+    func waitingExcess(held: Int, waiting: Int, ofAll all: Int) -> Int {
+        guard held > near, all > 0 else { return 0 }
+        let part = Double(waiting) / Double(all)
+        return min(waiting, Int((Double(held - relief) * part).rounded(.up)))
+    }
+
     /// Bytes that the process takes, by the larger of its two accounts.
     /// - Parameter ledgers: the sum of all shards' ledgers now.
     func held(ledgers: Int, at now: Instant) -> Int {

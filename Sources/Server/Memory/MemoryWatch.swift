@@ -20,6 +20,9 @@ struct MemoryFinding: Equatable {
     let held: Int
     /// Bytes that all shards' ledgers come to.
     let ledgers: Int
+    /// Bytes that sessions without a client are to free, on this shard: its share of what admission
+    /// needs. 0 where the others' memory is far from the limit, too.
+    let waitingExcess: Int
     /// Bytes of ledgers that must go; 0 where the limit holds, or where evicting every client
     /// would not be enough: then the ledgers are not what exceeds the limit.
     let excess: Int
@@ -65,18 +68,26 @@ struct MemoryWatch {
     /// Whether new sessions were refused when a shard last looked.
     var isShort: Bool { budget.isLimited && metrics.isShortOfMemory.load(ordering: .relaxed) }
 
-    /// Looks at the process's memory.
-    mutating func look(total: Int, at now: Instant) -> MemoryFinding {
+    /// Looks at the process's memory. Sessions that wait for their clients keep no new session out:
+    /// they end first.
+    /// - Parameters:
+    ///   - total: what the shard's owners are charged.
+    ///   - waiting: of that, what its sessions are that wait for their clients.
+    mutating func look(total: Int, waiting: Int, at now: Instant) -> MemoryFinding {
         next = now + Self.interval
         totalThen = total
+        metrics.shards[shard].set(.waitingBytes, to: waiting)
         let ledgers = metrics.total(of: .ledgerBytes)
+        let allWaiting = max(waiting, metrics.total(of: .waitingBytes))
         let held = budget.held(ledgers: ledgers, at: now)
         let over = max(0, held - budget.limit)
         return MemoryFinding(
-            held: held, ledgers: ledgers, excess: ledgers > over ? over : 0,
-            change: noteChange(held: held))
+            held: held, ledgers: ledgers,
+            waitingExcess: budget.waitingExcess(held: held, waiting: waiting, ofAll: allWaiting),
+            excess: ledgers > over ? over : 0, change: noteChange(held: held - allWaiting))
     }
 
+    /// - Parameter held: without what sessions hold that end for others.
     private func noteChange(held: Int) -> MemoryFinding.Change? {
         let wasShort = metrics.isShortOfMemory.load(ordering: .relaxed)
         let isShort = budget.isShort(held: held, wasShort: wasShort)

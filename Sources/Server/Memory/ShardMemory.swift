@@ -38,9 +38,10 @@ extension Shard {
 
     /// Looks at the budget, and evicts the largest owners while it is exceeded.
     func judgeMemory() {
-        let finding = memoryWatch.look(total: ledgers.total, at: now)
+        let finding = memoryWatch.look(total: ledgers.total, waiting: waitingBytes, at: now)
         if services.memory.takeReturnRequest() { returnMemory() }
         if let change = finding.change { log(change, finding) }
+        if finding.waitingExcess > 0 { endWaiting(bytes: finding.waitingExcess) }
         if finding.excess > 0 { evictLargest(finding.excess) }
     }
 

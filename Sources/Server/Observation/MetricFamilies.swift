@@ -292,8 +292,12 @@ extension MetricFamily {
             [
                 ("silence", .silenceCloses), ("message_idle", .messageIdleCloses),
                 ("slow_request", .slowRequestCloses), ("slow_message", .slowMessageCloses),
-                ("flood", .floodCloses),
+                ("flood", .floodCloses), ("work", .workCloses),
             ]),
+        .counter(
+            "parley_work_pauses_total",
+            "Times that a connection was not read because it asks for more turns and events than "
+                + "`max-turns-per-second`.", .workPauses),
         .counters(
             "parley_memory_closes_total",
             "Connections and text requests evicted for their memory, by the limit.", "limit",

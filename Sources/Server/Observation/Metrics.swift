@@ -34,6 +34,7 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case sendsSent, sendsBuffered, sendsOverLimit
     case lateAudioMessages, lateAudioBytes, cancelledAudioMessages, cancelledAudioBytes
     case silenceCloses, messageIdleCloses, slowRequestCloses, slowMessageCloses, floodCloses
+    case workPauses, workCloses
     case postponedPongs, absentMilliseconds
     case requests
     case textRequestsOpen, textRequestsChatCompletions, textRequestsUIMessages, textRequestsInvalid
@@ -48,7 +49,8 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case deflatedBytesIn, inflatedBytesIn, deflatedBytesOut, inflatedBytesOut
     case compressionContextBytes
     case memoryClosesConnection, memoryClosesTotal
-    case ledgerBytes, largestLedgerBytes, sendBufferBytes, scratchBytes, pooledBytes, agentTasks
+    case ledgerBytes, waitingBytes, largestLedgerBytes, sendBufferBytes, scratchBytes, pooledBytes,
+        agentTasks
     case upstreamTransfers
     case redisConnections, redisCompleted, redisFailed, redisLosses, redisWaiting, redisQueuedBytes
     case storeConnected, storeFailures, storeFenced

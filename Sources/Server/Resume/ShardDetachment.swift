@@ -71,6 +71,7 @@ extension Shard {
         let reserve = { [services, limit = configuration.maxDetachedSessions] in
             services.metrics.reserve(services.metrics.detached, limit: limit)
         }
+        if let one = detachedSessions.beyondShare(of: live.work.caller) { endWaiting(at: one) }
         guard reserve() || makeRoom(for: live.work.caller) && reserve() else {
             metrics.add(.detachmentsRefused)
             return false
@@ -80,11 +81,43 @@ extension Shard {
         return true
     }
 
-    /// Gives up a session that waits for its client, for another one of a caller.
+    /// Ends a session that waits for its client, so that another one of a caller may wait.
     /// - Returns: whether there was one too many.
-    func makeRoom(for caller: CallerTag) -> Bool {
-        guard let token = detachedSessions.surplus(for: caller), let connection = connections[token]
-        else { return false }
+    private func makeRoom(for caller: CallerTag) -> Bool {
+        detachedSessions.surplus(for: caller).map(endWaiting) ?? false
+    }
+
+    /// More sessions are open than there are places, because waiting ones do not keep others out: one
+    /// of them ends, here or on the shard where the most wait.
+    func endWaitingForPlace() {
+        guard services.metrics.sessions.load(ordering: .relaxed) > configuration.maxSessions else {
+            return
+        }
+        if let first = detachedSessions.first {
+            endWaiting(at: first)
+        } else {
+            let waiting = services.metrics.shards.map { $0.value(of: .sessionsDetached) }
+            let fullest = waiting.indices.reduce(0) { waiting[$1] > waiting[$0] ? $1 : $0 }
+            guard waiting[fullest] > 0 else { return }
+            services.directory.post(to: fullest)?(.endWaiting)
+        }
+    }
+
+    /// Ends sessions that wait here, where they take memory that is needed.
+    func endWaiting(bytes: Int) {
+        for token in detachedSessions.first(taking: bytes, size: charge) { endWaiting(at: token) }
+    }
+
+    /// Bytes of the sessions that wait here.
+    var waitingBytes: Int { detachedSessions.bytes(size: charge) }
+
+    private func charge(of token: EventToken) -> Int {
+        Int(connections[token]?.charged ?? 0)
+    }
+
+    @discardableResult
+    private func endWaiting(at token: EventToken) -> Bool {
+        guard let connection = connections[token] else { return false }
         endWaiting(of: connection)
         return true
     }
@@ -102,5 +135,18 @@ extension Shard {
         detachedSessions.remove(token, of: live.work.caller)
         services.metrics.detached.subtract(1, ordering: .relaxed)
         metrics.add(.sessionsDetached, -1)
+    }
+}
+
+extension ServerConfiguration {
+    /// Sessions of one caller that may wait in any case, on one shard. 16: the share is meant for
+    /// callers that leave hundreds behind.
+    private static let leastDetachedShare = 16
+
+    /// Sessions of one caller that may wait on one shard: half of those that may wait at all, over all
+    /// shards.
+    func detachedShare(of metrics: ServerMetrics) -> Int {
+        let most = min(maxDetachedSessions, maxSessions) / 2
+        return max(Self.leastDetachedShare, most / max(1, metrics.shards.count))
     }
 }

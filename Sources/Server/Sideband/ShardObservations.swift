@@ -151,30 +151,37 @@ extension Shard {
         return observation.admit(event, from: nil, to: live.session.parameters)
     }
 
-    /// Handles events of sidebands, at most a connection's share of them in one tick. Those for a
-    /// session that has yet to hear the rest of a long message wait.
+    /// Handles events of sidebands, at most a connection's share of them in one tick, by their price.
+    /// Those for a session that has yet to hear the rest of a long message wait.
     func handleSidebandInputs() {
-        guard !sidebands.inputs.isEmpty else { return }
-        let taken = sidebands.inputs.take(atMost: configuration.maxMessagesPerTick) {
-            connections[$0]?.hasUnheardAudio == true
-        }
-        for input in taken {
+        var share = configuration.maxMessagesPerTick
+        while share > 0, let input = takeSidebandInput() {
             // First, so that the sideband's ledger is right once the events that follow have come.
             input.link.noteHandled(input.text)
-            handle(input)
+            share -= handle(input)
         }
     }
 
-    private func handle(_ input: SidebandInput) {
+    private func takeSidebandInput() -> SidebandInput? {
+        guard !sidebands.inputs.isEmpty else { return nil }
+        return sidebands.inputs.take(atMost: 1) {
+            connections[$0]?.hasUnheardAudio == true
+        }.first
+    }
+
+    /// - Returns: the messages that it counts as in the tick's share.
+    private func handle(_ input: SidebandInput) -> Int {
+        var price = WorkPrice.text(bytes: input.text.count)
         guard let connection = connections[input.token], let live = connection.live,
             let observation = sidebands.observations[input.token],
             observation.contains(input.link)
-        else { return }
+        else { return price }
         metrics.add(.sidebandEventsIn)
         observation.begin(.sideband(input.link), live.session.parameters)
         defer { observation.end() }
         do throws(ClientEventError) {
             let (event, eventID) = try parse(input.text)
+            price += event.workPrice
             if event.isOfTheUsersDevice {
                 var refusal = ClientEventError.notFromSideband
                 refusal.eventID = eventID
@@ -195,6 +202,7 @@ extension Shard {
         } catch {
             step(live, of: connection) { $0.handle(error, at: now) }
         }
+        return price
     }
 
     private func parse(

@@ -11,6 +11,11 @@ import Session
 struct LineTable: ~Copyable {
     /// By the connections that they are on.
     private var lines: [EventToken: TelephoneLine] = [:]
+    /// Lines of one caller whose call has not begun. 32: a carrier begins its call as soon as it is
+    /// connected, so that a few wait even in a storm of calls.
+    static let mostUnbegun = 32
+    /// Those whose call has not begun.
+    private(set) var unbegun = WaitingByCaller(share: mostUnbegun)
     /// Reads all their messages.
     var parser = TelephoneParser()
     /// A caller's audio that is heard now, in the session's format.
@@ -28,11 +33,21 @@ struct LineTable: ~Copyable {
     }
 
     /// A connection has become a line.
-    mutating func insert(_ line: TelephoneLine, at token: EventToken) { lines[token] = line }
+    mutating func insert(_ line: TelephoneLine, at token: EventToken) {
+        lines[token] = line
+        unbegun.insert(token, of: line.tag)
+    }
+
+    /// The call of a line begins, or the line ends without one.
+    mutating func noteBegun(_ line: TelephoneLine, at token: EventToken) {
+        unbegun.remove(token, of: line.tag)
+    }
 
     /// Takes a line that is over.
     mutating func remove(_ token: EventToken) -> TelephoneLine? {
-        lines.removeValue(forKey: token)
+        guard let line = lines.removeValue(forKey: token) else { return nil }
+        noteBegun(line, at: token)
+        return line
     }
 
     /// Empties `heard`; the memory of a long message is given back.

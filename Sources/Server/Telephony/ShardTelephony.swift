@@ -24,31 +24,77 @@ import Session
 extension Shard {
     // MARK: The call
 
-    /// A carrier asks for a WebSocket: the place of a session is taken, and the session begins with
-    /// the call.
+    /// A carrier asks for a WebSocket. The session begins with the call, and takes its place then: a
+    /// line without a call keeps no session out. A server without a place refuses the request, so that
+    /// the carrier calls another.
     func answerCall(
         _ request: HTTPRequest, from carrier: TelephoneCarrier, by caller: Caller,
         on connection: Connection
     ) {
-        let asked = SessionParameters(model: configuration.defaultModel)
-        guard let (upgrade, place) = takePlace(for: request, by: caller, to: asked, on: connection)
-        else { return }
+        guard let upgrade = validUpgrade(of: request, on: connection) else { return }
+        let seeker = seeker(of: request, by: caller, on: connection)
+        do throws(PlaceRefusal) {
+            release(try reservePlace(for: seeker, to: lineParameters))
+        } catch {
+            return send(answer(to: error, of: seeker), to: request, on: connection)
+        }
         accept(
             upgrade, subprotocols: [WebSocketHandshake.mediaSubprotocol], compresses: false,
             on: connection)
-        guard connection.state == .webSocket else { return release(place) }
-        let line = TelephoneLine(carrier, place: place, allowance: caller.allowance)
+        guard connection.state == .webSocket else { return }
+        endOldestUnbegun(of: seeker)
+        let line = TelephoneLine(carrier, seeker: seeker)
         connection.isTelephone = true
         telephony.insert(line, at: connection.token)
         metrics.add(.callsOpen)
         perform([.settle, .rearm], on: connection)
     }
 
+    /// What the session of a line begins with.
+    private var lineParameters: SessionParameters {
+        SessionParameters(model: configuration.defaultModel)
+    }
+
+    /// A caller has only so many lines without a call: the oldest ends for the next.
+    private func endOldestUnbegun(of seeker: PlaceSeeker) {
+        guard let oldest = telephony.unbegun.beyondShare(of: seeker.tag),
+            let connection = connections[oldest]
+        else { return }
+        logger.info(
+            "line without a call closed",
+            metadata: ["reason": "too many of one caller", "most": "\(LineTable.mostUnbegun)"])
+        closeWebSocket(connection, .tryAgainLater, reason: "Too many lines without a call.")
+        if let line = telephony[oldest] { telephony.noteBegun(line, at: oldest) }
+    }
+
+    /// The place of the session of a call that begins. A line that may have none is closed.
+    private func takePlace(
+        of seeker: PlaceSeeker, _ line: TelephoneLine, _ connection: Connection
+    ) -> SessionPlaceHeld? {
+        do throws(PlaceRefusal) {
+            let place = try reservePlace(for: seeker, to: lineParameters)
+            try countConnection(of: seeker, at: place)
+            return place
+        } catch {
+            let isFull = answer(to: error, of: seeker).status == 503
+            metrics.add(.callsRefused)
+            logger.warning(
+                "call refused",
+                metadata: ["carrier": "\(line.carrier.rawValue)", "reason": "\(error)"])
+            closeWebSocket(
+                connection, isFull ? .tryAgainLater : .policyViolation,
+                reason: isFull ? "The server is full." : "A limit of the caller is reached.")
+            return nil
+        }
+    }
+
     private func begin(
         _ start: TelephoneStart, on line: TelephoneLine, _ connection: Connection
     ) {
         // A carrier starts one call on a connection; a second start changes nothing.
-        guard let place = line.takePlace() else { return }
+        guard let seeker = line.takeSeeker() else { return }
+        telephony.noteBegun(line, at: connection.token)
+        guard let place = takePlace(of: seeker, line, connection) else { return }
         let parameters: SessionParameters
         var consent: Bool?
         do throws(ClientEventError) {
@@ -134,9 +180,8 @@ extension Shard {
     /// The connection of a line ends, or its session.
     func endLine(of connection: Connection) {
         connection.isTelephone = false
-        guard let line = telephony.remove(connection.token) else { return }
+        guard telephony.remove(connection.token) != nil else { return }
         metrics.add(.callsOpen, -1)
-        if let place = line.takePlace() { release(place) }
     }
 
     /// The server ends the call: the carrier is told as it wants to be.
@@ -156,23 +201,30 @@ extension Shard {
     // MARK: In
 
     /// A text message of a carrier.
-    func receiveLine(_ message: UnsafeRawBufferPointer, on connection: Connection) {
+    /// - Returns: the messages that it counts as in the tick's share of its connection.
+    func receiveLine(_ message: UnsafeRawBufferPointer, on connection: Connection) -> Int {
         guard connection.state == .webSocket, let line = telephony[connection.token] else {
-            return
+            return 1
         }
+        var price = WorkPrice.text(bytes: message.count)
         do throws(TelephoneError) {
-            handle(try telephony.parser.parse(message, from: line.carrier), of: line, connection)
+            let parsed = try telephony.parser.parse(message, from: line.carrier)
+            // Its bytes are bounded by the tick's share of audio.
+            if case .media = parsed { price = 0 } else { price += parsed.workPrice }
+            handle(parsed, of: line, connection)
         } catch {
             metrics.add(.callMessagesRefused)
             logger.debug(
                 "bad message of a carrier",
                 metadata: ["carrier": "\(line.carrier.rawValue)", "rule": "\(error)"])
             if case .coding = error {
-                return closeWebSocket(
+                closeWebSocket(
                     connection, .unsupportedData, reason: "The line's codec is not supported.")
+                return price
             }
             spendFloodBudget(1, of: connection)
         }
+        return spendWork(price, of: connection)
     }
 
     private func handle(
@@ -190,7 +242,10 @@ extension Shard {
                 ])
             spendFloodBudget(1, of: connection)
             return
-        case .other: return
+        // Carriers send few messages that no service needs.
+        case .other:
+            spendFloodBudget(1, of: connection)
+            return
         case .media, .digit, .played, .queue, .prompt, .interrupted: break
         }
         guard let live = connection.live else { return }

@@ -4,8 +4,8 @@
 //
 //   awaiting the call ── started ──▶ on the call ── stopped, or the connection ends ──▶ gone
 //
-// Invariant: a line that awaits its call has the place that was reserved for a session; one on the
-// call has a session. A mark of a generation before the last `clear` counts for nothing: the carrier
+// Invariant: a line that awaits its call knows who seeks the place of its session; one on the call has a
+// session. A mark of a generation before the last `clear` counts for nothing: the carrier
 // returns it although the audio before it was dropped.
 
 import Codec
@@ -15,8 +15,10 @@ import Session
 final class TelephoneLine {
     /// The carrier at the other end.
     let carrier: TelephoneCarrier
-    /// The place of the session, until the call has begun.
-    private(set) var place: SessionPlaceHeld?
+    /// Whose line it is.
+    let tag: CallerTag
+    /// Who seeks the place of the session, until the call has begun.
+    private var seeker: PlaceSeeker?
     /// The models that the caller's credential opens.
     let allowance: SessionAllowance
     /// The facts of the call; nil before it has begun.
@@ -43,12 +45,11 @@ final class TelephoneLine {
     private var unspoken: [String] = []
 
     /// A line whose call has not begun.
-    init(
-        _ carrier: TelephoneCarrier, place: SessionPlaceHeld, allowance: SessionAllowance
-    ) {
+    init(_ carrier: TelephoneCarrier, seeker: PlaceSeeker) {
         self.carrier = carrier
-        self.place = place
-        self.allowance = allowance
+        self.seeker = seeker
+        tag = seeker.tag
+        allowance = seeker.caller.allowance
     }
 
     /// Bytes of the object itself.
@@ -56,15 +57,15 @@ final class TelephoneLine {
     /// Bytes of all of it.
     var heldBytes: Int {
         Self.objectBytes + (call?.heapBytes ?? 0) + (writer?.heapBytes ?? 0) + order.heapBytes
-            + (keypad?.digits.heapBytes ?? 0) + (place?.grant?.heldBytes ?? 0) + unspoken.heapBytes
+            + (keypad?.digits.heapBytes ?? 0) + unspoken.heapBytes
             + language.heapBytes
     }
 
     /// When the line must be looked at though nothing comes; nil: never.
     var deadline: Instant? { keypad?.due }
 
-    /// Takes the place of the session that begins or is given up; nil: it was taken.
-    func takePlace() -> SessionPlaceHeld? { place.take() }
+    /// Takes who seeks the place of the session that begins; nil: the call has begun.
+    func takeSeeker() -> PlaceSeeker? { seeker.take() }
 
     /// The call has begun.
     func begin(_ start: TelephoneStart) {

@@ -1,7 +1,6 @@
 // Limits of input that costs a WebSocket client next to nothing: floods of control frames, tiny
 // fragments, empty messages and refused events; and messages that never end. Limits in bytes stop
-// none of it. Whole messages with content have no limit per second: each costs its sender as much as
-// the server, and no tick takes longer for them. The state is in Connection, ShardFloods acts on it.
+// none of it. Whole messages with content have a price by the work that they cause (WorkPrice). The state is in Connection, ShardFloods acts on it.
 
 import Session
 
@@ -9,6 +8,8 @@ import Session
 struct MessageRules {
     /// The rate of what costs a client nothing.
     let floodRate: TokenRate
+    /// The rate of work that messages cause, in units of WorkPrice.
+    let workRate: TokenRate
     private let pace: TransferPace
     /// Time that the longest message may take. Control frames within a message count as bytes of it,
     /// and must not extend its time for ever.
@@ -17,6 +18,9 @@ struct MessageRules {
     init(_ configuration: ServerConfiguration) {
         floodRate = TokenRate(
             perSecond: configuration.maxNuisancesPerSecond, burst: configuration.maxNuisanceBurst)
+        workRate = TokenRate(
+            perSecond: configuration.maxTurnsPerSecond * WorkPrice.turn,
+            burst: max(1, configuration.maxTurnsPerSecond) * WorkPrice.turn * 2)
         pace = configuration.messagePace
         longest = pace.grace + pace.credit(forBytes: configuration.maxMessageBytes)
     }

@@ -160,10 +160,11 @@ extension Shard {
         guard let event else { return 1 }
         metrics.add(.deflatedBytesIn, message.payload.count)
         metrics.add(.inflatedBytesIn, compression.inflated.count)
-        let share = 1 + compression.inflated.count / ShardCompression.bytesPerShare
+        var share = 1 + compression.inflated.count / ShardCompression.bytesPerShare
         noteMessage(ofBytes: compression.inflated.count, on: connection)
         switch (event, connection.live) {
-        case (.text(let text), let live?): handleText(text, of: live, on: connection)
+        case (.text(let text), let live?):
+            share = max(share, handleText(text, of: live, on: connection))
         case (.binary(let packet), let live?): handleAudio(packet, of: live, on: connection)
         // An echo goes back as it came.
         case (.text(let text), nil): sendDeflated(.text, text, on: connection)

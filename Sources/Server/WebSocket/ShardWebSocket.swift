@@ -40,7 +40,7 @@ extension Shard {
             guard let connection = connections[slot: slot], connection.isUnfinished
             else { continue }
             connection.isUnfinished = false
-            guard connection.isReceivingMessages, !connection.awaitsRoom else { continue }
+            guard connection.isReceivingMessages, connection.pauses.isEmpty else { continue }
             if connection.hasUnheardAudio, sessionContext.isTickSpent {
                 connection.isUnfinished = true
                 postponed.append(slot)
@@ -77,7 +77,7 @@ extension Shard {
             while connection.isReceivingMessages {
                 // With nothing left, `next` is called once more: it frees the last message.
                 if !rest.isEmpty,
-                    messages >= configuration.maxMessagesPerTick || connection.awaitsRoom
+                    messages >= configuration.maxMessagesPerTick || !connection.pauses.isEmpty
                         || sessionContext.isShareSpent || connection.hasUnheardAudio
                 {
                     return rest.count
@@ -109,7 +109,7 @@ extension Shard {
         case .text(let message):
             noteMessage(ofBytes: message.count, on: connection)
             guard let live = connection.live else { return answer(.text, message, on: connection) }
-            handleText(message, of: live, on: connection)
+            return handleText(message, of: live, on: connection)
         case .binary(let packet):
             noteMessage(ofBytes: packet.count, on: connection)
             guard let live = connection.live else { return answer(.binary, packet, on: connection) }
@@ -153,28 +153,33 @@ extension Shard {
     ) -> Int {
         if connection.isSideband {
             receive(opcode, message, ofSideband: connection)
-            return 1
+            return spendWork(WorkPrice.text(bytes: message.count), of: connection)
         }
         if connection.isOperator {
             receiveCommand(opcode, message, on: connection)
-            return 1
+            return spendWork(WorkPrice.text(bytes: message.count), of: connection)
         }
         if connection.isTelephone {
-            if opcode == .text { receiveLine(message, on: connection) }
-            return 1
+            return opcode == .text ? receiveLine(message, on: connection) : 1
         }
         if connection.state == .webSocket { send(opcode, message, on: connection) }
         return 1
     }
 
+    /// - Returns: the messages that it counts as in the tick's share of its connection.
     func handleText(
         _ message: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection
-    ) {
+    ) -> Int {
         if connection.isTelephone { return receiveLine(message, on: connection) }
+        // The bytes of audio have no price: the tick's share of audio bounds them.
+        var price = WorkPrice.text(bytes: message.count)
         do throws(ClientEventError) {
             let (event, eventID) = try eventParser.parse(message, in: live.dialect)
             metrics.add(event.metric)
-            guard admits(event, eventID: eventID, to: live, on: connection) else { return }
+            if case .inputAudioBufferAppend = event { price = 0 } else { price += event.workPrice }
+            guard admits(event, eventID: eventID, to: live, on: connection) else {
+                return spendWork(price, of: connection)
+            }
             if case .inputAudioBufferAppend = event { batchReads(of: connection) }
             if case .sessionUpdate(let update) = event {
                 handleWishes(of: update, for: live, on: connection)
@@ -189,6 +194,7 @@ extension Shard {
             metrics.add(.eventsInRefused)
             step(live, of: connection) { $0.handle(error, at: now) }
         }
+        return spendWork(price, of: connection)
     }
 
     /// What a client asks for in `session.update` that is no parameter of its session.

@@ -31,15 +31,15 @@ import Testing
     /// An echo whose output is full resumes its messages when there is room, not before.
     @Test func anEchoWithoutRoomResumesWhenThereIsSome() {
         let echo = connection(.webSocket)
-        #expect(echo.stopTakingMessages() == .watch)
+        #expect(echo.stopTakingMessages(for: .room) == .watch)
         #expect(echo.isPaused)
         #expect(echo.keepPending([1]) == .watch)
-        #expect(echo.takeMessagesAgain() == [.watch, .resume])
-        #expect(echo.takeMessagesAgain() == [])
+        #expect(echo.takeMessagesAgain(after: .room) == [.watch, .resume])
+        #expect(echo.takeMessagesAgain(after: .room) == [])
         echo.pending = []
         #expect(!echo.isPaused)
-        _ = echo.stopTakingMessages()
-        #expect(echo.takeMessagesAgain() == .watch)
+        _ = echo.stopTakingMessages(for: .room)
+        #expect(echo.takeMessagesAgain(after: .room) == .watch)
     }
 
     @Test func theSoftLimitHasItsTimeFromTheFirstMoment() {
@@ -52,7 +52,7 @@ import Testing
 
     @Test func closingHasATimeOfItsOwnAndTakesMessagesAgain() {
         let echo = connection(.webSocket)
-        _ = echo.stopTakingMessages()
+        _ = echo.stopTakingMessages(for: .room)
         _ = echo.keepPending([1])
         #expect(echo.beginClosing(at: .milliseconds(7)) == [.rearm, .watch, .resume])
         #expect(echo.state == .closing && echo.phaseStart == .milliseconds(7))

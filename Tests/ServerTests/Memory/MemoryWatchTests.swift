@@ -35,7 +35,7 @@ import Testing
     @Test func aLookIsDueAfterATimeOrAMegabyte() {
         var watch = watches(limit: 1 << 30)[0]
         #expect(watch.isDue(total: 0, at: .milliseconds(0)))
-        _ = watch.look(total: 0, at: .milliseconds(0))
+        _ = watch.look(total: 0, waiting: 0, at: .milliseconds(0))
         #expect(!watch.isDue(total: 1 << 20, at: .milliseconds(99)))
         #expect(watch.isDue(total: 1 << 20 + 1, at: .milliseconds(99)))
         #expect(watch.isDue(total: 0, at: .milliseconds(100)))
@@ -48,7 +48,8 @@ import Testing
         for (time, ledgers) in [(0, 950_000), (100, 700_000)] {
             world.metrics.shards[0].set(.ledgerBytes, to: ledgers)
             for index in watches.indices {
-                let finding = watches[index].look(total: ledgers, at: .milliseconds(time))
+                let finding = watches[index].look(
+                    total: ledgers, waiting: 0, at: .milliseconds(time))
                 changes.append(finding.change)
                 #expect(finding.ledgers == ledgers)
             }
@@ -57,13 +58,27 @@ import Testing
         #expect(changes == [.becameShort, nil, .becameFree, nil])
     }
 
+    /// Of 1,000,000 bytes, new sessions are refused from 900,000 on, and are taken again from 850,000
+    /// down.
+    @Test(arguments: [(300_000, 0), (250_000, 75_000), (50_000, 50_000)])
+    func sessionsWithoutAClientKeepNoOtherOut(waiting: Int, excess: Int) {
+        var watches = watches(limit: 1_000_000)
+        let held = excess == 0 ? 900_000 : 950_000
+        world.metrics.shards[0].set(.ledgerBytes, to: held)
+        world.metrics.shards[1].set(.waitingBytes, to: waiting == 250_000 ? 83_333 : 0)
+        let finding = watches[0].look(total: held, waiting: waiting, at: .milliseconds(0))
+        // Each shard frees its share.
+        #expect(abs(finding.waitingExcess - excess) <= 1)
+        #expect(watches[0].isShort == (held - waiting > 900_000))
+    }
+
     @Test func theExcessIsWhatLedgersCanGiveBack() {
         var watch = watches(limit: 1_000_000)[0]
         world.metrics.shards[0].set(.ledgerBytes, to: 1_300_000)
-        let over = watch.look(total: 0, at: .milliseconds(0))
+        let over = watch.look(total: 0, waiting: 0, at: .milliseconds(0))
         #expect(over.excess == 300_000 && over.held == 1_300_000)
         world.metrics.shards[0].set(.ledgerBytes, to: 900_000)
-        let within = watch.look(total: 0, at: .milliseconds(200))
+        let within = watch.look(total: 0, waiting: 0, at: .milliseconds(200))
         #expect(within.excess == 0)
     }
 

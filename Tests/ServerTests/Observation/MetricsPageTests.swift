@@ -44,7 +44,9 @@ struct MetricsPageTests {
             }
         }
         let hidden = Set(0..<ShardMetrics.firstHistogramCell).subtracting(cells)
-        let known: [ShardMetric] = [.largestLedgerBytes, .pooledBytes, .untouchedTableBytes]
+        let known: [ShardMetric] = [
+            .largestLedgerBytes, .waitingBytes, .pooledBytes, .untouchedTableBytes,
+        ]
         #expect(hidden == Set(known.map(\.cell)))
     }
 

@@ -99,6 +99,14 @@ final class ResumeWorld {
         return again
     }
 
+    /// The status of `/readyz`.
+    func readiness() throws -> Int? {
+        let prober = server.connect()
+        prober.send("GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        #expect(server.run())
+        return try parseResponses(prober.receive(), answering: [.get]).0.first?.status
+    }
+
     /// Sessions that are open.
     var sessionCount: Int { server.metrics.total(of: .sessionsOpen) }
     /// Sessions whose client is away.

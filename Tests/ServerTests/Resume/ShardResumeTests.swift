@@ -301,6 +301,15 @@ import Testing
         #expect(world.server.metrics.total(of: .detachmentsRefused) == 1)
     }
 
+    /// Sixteen may wait in any case.
+    @Test func oneCallersShareOfWaitingSessionsIsBounded() throws {
+        let world = try ResumeWorld { $0.maxDetachedSessions = 40 }
+        for _ in 0..<25 { world.cut(world.open()) }
+        #expect(world.detachedCount == 20)
+        world.cut(world.open(key: ResumeWorld.otherKey))
+        #expect(world.detachedCount == 21)
+    }
+
     @Test func aFullServerTakesItsClientsBack() throws {
         let world = try ResumeWorld { $0.maxSessions = 1 }
         let client = world.open()
@@ -327,11 +336,16 @@ import Testing
         let back = try world.comeBack(
             from: other, at: other.offsets.last, key: ResumeWorld.otherKey)
         #expect(back.parsed.first?["recovered"]?.bool == true)
-        // A new session finds a place as long as a caller has left more than one behind.
+        // A new session finds a place as long as one waits, whose ever it is, and the server says so.
         let live = (0..<2).map { _ in world.open(key: ResumeWorld.otherKey) }
         #expect(live.allSatisfy { $0.sessionID != nil })
-        let last = world.open(key: ResumeWorld.otherKey)
-        #expect(last.sessionID != nil && world.detachedCount == 1)
+        for waiting in [1, 0] {
+            #expect(try world.readiness() == 200)
+            let next = world.open(key: waiting == 1 ? ResumeWorld.otherKey : ResumeWorld.key)
+            #expect(next.sessionID != nil && world.detachedCount == waiting)
+            #expect(world.sessionCount == 5)
+        }
+        #expect(try world.readiness() == 503)
         let refused = world.server.openClient("/v1/realtime?model=test", key: ResumeWorld.key)
         #expect(world.server.run())
         #expect(refused.answer?.status == 503)

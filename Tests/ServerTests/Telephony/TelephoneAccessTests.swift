@@ -167,13 +167,29 @@ import Testing
 
     // MARK: Calls that do not begin
 
+    /// Lines of one caller without a call are bounded, and take no place from anyone.
+    @Test func manyLinesWithoutACallKeepNoOtherOut() throws {
+        let world = try CallWorld { $0.maxSessions = 2 }
+        let idle = (0..<40).map { _ in SimulatedCarrier(world.server, starts: false) }
+        #expect(world.server.run(for: .milliseconds(10)))
+        #expect(
+            idle.map(\.client.closeCode) == Array(repeating: 1013, count: 8)
+                + Array(repeating: nil, count: 32))
+        let calls = (0..<3).map { _ in SimulatedCarrier(world.server) }
+        #expect(world.server.run(for: .milliseconds(100)))
+        #expect(world.server.metrics.sessions.load(ordering: .relaxed) == 2)
+        // The third finds the server full when its call would begin, or before.
+        #expect(calls.count { $0.client.closeCode == nil && $0.client.isOpen } == 2)
+    }
+
     @Test func aLineThatDoesNotBeginACallIsClosed() throws {
         let world = try CallWorld()
         let line = SimulatedCarrier(world.server, starts: false)
         line.client.send(#"{"event":"connected","protocol":"Call","version":"1.0.0"}"#)
         #expect(world.server.run(for: .seconds(9)))
         #expect(line.client.closeCode == nil)
-        #expect(world.server.metrics.sessions.load(ordering: .relaxed) == 1)
+        // It takes no place: sessions do.
+        #expect(world.server.metrics.sessions.load(ordering: .relaxed) == 0)
         #expect(world.server.run(for: .seconds(2)))
         #expect(line.client.closeCode == 1008)
         #expect(line.client.texts.isEmpty)

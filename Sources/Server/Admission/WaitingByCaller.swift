@@ -1,0 +1,93 @@
+// Connections of a shard that take something without being used, by caller: sessions that wait for their
+// client (ShardDetachment), and telephone lines whose call has not begun (ShardTelephony). They are the
+// first to go: where a place or memory is needed, one of them ends, of the caller that has the most.
+//
+// Invariant: a caller without any has no entry.
+
+/// What waits on a shard.
+struct WaitingByCaller {
+    /// How many end in one look at the memory. 64: the tick stays short, and another look goes on.
+    static let mostAtOnce = 64
+
+    /// By caller: when each began to wait, as a number that only grows.
+    private var times: [CallerTag: [EventToken: UInt64]] = [:]
+    private var nextTime: UInt64 = 0
+    /// How many of one caller wait at most.
+    private let share: Int
+    /// How many wait.
+    private(set) var count = 0
+
+    /// - Parameter share: how many of one caller wait at most.
+    init(share: Int) { self.share = share }
+
+    /// One begins to wait.
+    mutating func insert(_ token: EventToken, of caller: CallerTag) {
+        times[caller, default: [:]][token] = nextTime
+        nextTime += 1
+        count += 1
+    }
+
+    /// One waits no longer.
+    mutating func remove(_ token: EventToken, of caller: CallerTag) {
+        guard times[caller]?.removeValue(forKey: token) != nil else { return }
+        count -= 1
+        if times[caller]?.isEmpty == true { times[caller] = nil }
+    }
+
+    /// The one that ends before another of the caller may wait; nil: the caller has less than its share.
+    func beyondShare(of caller: CallerTag) -> EventToken? {
+        guard let own = times[caller], own.count >= share else { return nil }
+        return Self.oldest(of: own)
+    }
+
+    /// The one that ends where too many wait, so that one of a caller may wait: the oldest of the
+    /// caller with the most, if it has more than the other would then have.
+    func surplus(for caller: CallerTag) -> EventToken? {
+        // Where each has one, none has too many.
+        guard count > times.count, let most = most(by: { $0.count }),
+            most.count > (times[caller]?.count ?? 0) + 1
+        else { return nil }
+        return Self.oldest(of: most)
+    }
+
+    /// The one that ends where a place is needed: the oldest of the caller with the most.
+    var first: EventToken? { most { $0.count }.flatMap(Self.oldest) }
+
+    /// Those that end where memory is needed: of the caller whose take the most, the oldest first.
+    /// - Parameters:
+    ///   - bytes: how much is needed; they may take less together.
+    ///   - size: the bytes of one.
+    func first(taking bytes: Int, size: (EventToken) -> Int) -> [EventToken] {
+        let holders = times.values.map { own in
+            (bytes: own.keys.reduce(0) { $0 + size($1) }, own: own)
+        }
+        var taken: [EventToken] = []
+        var left = bytes
+        // Callers with as much are told apart by their oldest session, not by a dictionary's order.
+        for holder in holders.sorted(by: {
+            ($0.bytes, $1.own.values.min() ?? 0) > ($1.bytes, $0.own.values.min() ?? 0)
+        }) {
+            for (token, _) in holder.own.sorted(by: { $0.value < $1.value }) {
+                guard left > 0, taken.count < Self.mostAtOnce else { return taken }
+                taken.append(token)
+                left -= size(token)
+            }
+        }
+        return taken
+    }
+
+    /// The bytes of all.
+    func bytes(size: (EventToken) -> Int) -> Int {
+        times.values.reduce(0) { $1.keys.reduce($0) { $0 + size($1) } }
+    }
+
+    private func most(by count: ([EventToken: UInt64]) -> Int) -> [EventToken: UInt64]? {
+        times.values.max {
+            (count($0), $1.values.min() ?? 0) < (count($1), $0.values.min() ?? 0)
+        }
+    }
+
+    private static func oldest(of sessions: [EventToken: UInt64]) -> EventToken? {
+        sessions.min { $0.value < $1.value }?.key
+    }
+}

@@ -1,0 +1,52 @@
+// What a message costs the server beyond its bytes, as units of work. A message that begins a turn costs
+// as much as 64 that change an item: a request to the model is composed, a connection is used, and what
+// was under way is cancelled. Audio has no price here, because the tick's share of audio bounds it.
+//
+// ShardWork spends the units of a connection's budget. The tick counts them, too: a message of 64 units
+// is the last of its connection in a tick.
+
+import Codec
+
+/// Units of work.
+enum WorkPrice {
+    /// A message that begins a turn.
+    static let turn = 64
+    /// A turn of audio that the client ends itself: recognition is asked for.
+    static let commit = 32
+    /// What compares, encodes or settles much: the whole session, the audio of an item.
+    static let heavy = 16
+    /// Anything else.
+    static let least = 1
+
+    /// Of a text message, by its length: a unit for each 4 KiB that is parsed.
+    static func text(bytes: Int) -> Int { least + bytes >> 12 }
+}
+
+extension ClientEvent {
+    /// Units of work of the event, without its bytes.
+    var workPrice: Int {
+        switch self {
+        case .inputAudioBufferAppend: 0
+        case .responseCreate: WorkPrice.turn
+        case .inputAudioBufferCommit: WorkPrice.commit
+        case .sessionUpdate, .conversationItemRetrieve, .conversationItemTruncate: WorkPrice.heavy
+        // What a cancelled response cost was paid when it was asked for.
+        case .responseCancel, .inputAudioBufferClear, .conversationItemCreate,
+            .conversationItemDelete,
+            .outputAudioBufferClear, .outputAudioBufferPlayed:
+            0
+        }
+    }
+}
+
+extension TelephoneMessage {
+    /// Units of work of the message, without its bytes. A key may be the last of a turn.
+    var workPrice: Int {
+        switch self {
+        case .started, .digit: WorkPrice.turn
+        case .prompt(_, let isLast): isLast ? WorkPrice.turn : 0
+        // An interruption is a nuisance (ShardFloods).
+        case .interrupted, .media, .played, .queue, .stopped, .failed, .other: 0
+        }
+    }
+}
