@@ -62,11 +62,11 @@ def test_the_output_of_a_call_goes_to_the_agent_that_made_it(parley):
             assert (await session.go_on())[0] == ["I found: sunny"]
             body, items = last(parley)
             assert items == ["function_call_output"] and body["previous_response_id"]
-            # A call that is never answered: the conversation is sent without it.
+            # A call that is not answered yet: the whole conversation is sent, and says so.
             await session.turn("how is the weather")
             assert (await session.turn("hello"))[0] == ["You said: hello"]
             body, items = last(parley)
-            assert "previous_response_id" not in body and items.count("function_call") == 1
+            assert "previous_response_id" not in body and items.count("function_call") == 2
             assert (await session.turn("and now"))[0] == ["You said: and now"]
             assert last(parley)[1] == ["and now"]
 

@@ -38,7 +38,7 @@ public struct SessionLimits: Equatable, Sendable {
             unit: "seconds",
             "Uncommitted audio that is kept; longer utterances are committed in pieces."),
         .integer(
-            "audio-gap-ms", \.audioGapMilliseconds, 200...60_000, unit: "milliseconds",
+            "audio-gap-ms", \.audioGapMilliseconds, 100...60_000, unit: "milliseconds",
             """
             How long no audio may come in the middle of speech before the speech is over: of a client \
             that is muted, or sends nothing in silence.
