@@ -206,7 +206,7 @@ extension Shard {
             step(live, of: connection) { $0.handleClientRoom(hasRoom, at: now) }
         case .prompt(let words, let isLast):
             // A prompt that is not the last will come again with more words.
-            guard isLast, !words.isEmpty, admitsEvent(of: live) else { return }
+            guard isLast, TranscriptWords.has(in: words), admitsEvent(of: live) else { return }
             step(live, of: connection) { $0.handleTypedTurn(words, at: now) }
         case .interrupted(let words):
             // A reply is compared with each: callers interrupt a few times a minute.

@@ -112,6 +112,15 @@ import Testing
         #expect((world.shownReply ?? "") == shown)
     }
 
+    @Test func aPromptWithoutWordsIsNoTurn() throws {
+        let world = try CallWorld([.conversationRelay], hears: false)
+        let client = try begin(world)
+        for words in [".", "", "[BLANK_AUDIO]"] { client.send(prompt(words)) }
+        #expect(world.server.run(for: .seconds(1)))
+        #expect(world.agent.requests.isEmpty)
+        #expect(client.texts == [])
+    }
+
     @Test func anInterruptionStopsTheReplyInFlight() throws {
         let world = try CallWorld([.conversationRelay], hears: false)
         let client = try begin(world)

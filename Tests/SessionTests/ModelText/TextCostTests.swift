@@ -33,6 +33,15 @@ import Testing
     }
 
     @Test(arguments: [1, 1_000_000])
+    func thoughts(delta: Int) {
+        expect { text in
+            var filter = ThoughtFilter()
+            for delta in text.deltas(ofScalars: delta) { _ = filter.append(delta) }
+            _ = filter.finish()
+        }
+    }
+
+    @Test(arguments: [1, 1_000_000])
     func markdown(delta: Int) {
         expect { text in
             var markdown = SpokenMarkdown()
