@@ -11,6 +11,7 @@
 #define SIMDJSON_DEVELOPMENT_CHECKS 0
 #include "CSimdjson.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -75,6 +76,38 @@ size_t rounded_up(size_t needed, size_t smallest) {
     return capacity;
 }
 
+constexpr size_t escape_length = 6;
+constexpr char replacement_escape[escape_length + 1] = "\\ufffd";
+
+/// A half of a surrogate pair that stood alone, and where its escape is in the document.
+struct lone_half {
+    uint32_t offset;
+    uint16_t half;
+};
+
+/// The UTF-16 unit of the \u escape at a place with `rest` bytes, or -1: there is none.
+int32_t escaped_unit(const char *escape, size_t rest) {
+    if (rest < escape_length || escape[0] != '\\' || escape[1] != 'u') {
+        return -1;
+    }
+    int32_t unit = 0;
+    for (size_t index = 2; index < escape_length; index += 1) {
+        char digit = escape[index];
+        int32_t value = digit >= '0' && digit <= '9'   ? digit - '0'
+                        : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10
+                        : digit >= 'A' && digit <= 'F' ? digit - 'A' + 10
+                                                       : -1;
+        if (value < 0) {
+            return -1;
+        }
+        unit = unit << 4 | value;
+    }
+    return unit;
+}
+
+bool is_high_half(int32_t unit) { return unit >= 0xD800 && unit <= 0xDBFF; }
+bool is_low_half(int32_t unit) { return unit >= 0xDC00 && unit <= 0xDFFF; }
+
 struct free_memory {
     void operator()(void *memory) const { std::free(memory); }
 };
@@ -97,8 +130,16 @@ struct csimdjson_parser {
     uint32_t node_count = 0;
     /// Start of the last value that was reached, or -1.
     int64_t reached = -1;
+    /// Halves of surrogate pairs that stood alone, by their place.
+    buffer<lone_half> halves;
+    uint32_t half_count = 0;
+    uint32_t half_capacity = 0;
 
     csimdjson_status load(const void *bytes, size_t count);
+    csimdjson_status replace_lone_halves();
+    bool note_half(uint32_t offset, uint16_t half);
+    uint16_t half_at(const char *escape) const;
+    void note_halves(std::string_view token, csimdjson_node &node) const;
     csimdjson_status walk_root(ondemand::document &document);
     csimdjson_status walk_value(
         ondemand::value &value, ondemand::document &document, uint32_t depth);
@@ -138,13 +179,89 @@ csimdjson_status csimdjson_parser::load(const void *bytes, size_t count) {
         nodes.reset();
         node_capacity = 0;
     }
+    if (half_capacity > retained_node_capacity) {
+        halves.reset();
+        half_capacity = 0;
+    }
     if (count > 0) {
         std::memcpy(source.get(), bytes, count);
     }
     // White space, so that a token at the end of the document is recognised as complete.
     std::memset(source.get() + count, ' ', SIMDJSON_PADDING);
     source_count = count;
+    return replace_lone_halves();
+}
+
+/// Writes U+FFFD in the place of each half of a surrogate pair without its other half (RFC 8259
+/// section 8.2): simdjson refuses them. Both escapes have six bytes.
+csimdjson_status csimdjson_parser::replace_lone_halves() {
+    half_count = 0;
+    char *end = source.get() + source_count;
+    char *place = source.get();
+    while (place < end) {
+        place = static_cast<char *>(std::memchr(place, '\\', static_cast<size_t>(end - place)));
+        if (place == nullptr) {
+            break;
+        }
+        size_t rest = static_cast<size_t>(end - place);
+        int32_t unit = escaped_unit(place, rest);
+        if (unit < 0) {
+            place += rest < 2 ? 1 : 2;
+            continue;
+        }
+        if (is_high_half(unit) && rest > escape_length
+            && is_low_half(escaped_unit(place + escape_length, rest - escape_length))) {
+            place += 2 * escape_length;
+            continue;
+        }
+        if (is_high_half(unit) || is_low_half(unit)) {
+            if (!note_half(static_cast<uint32_t>(place - source.get()),
+                           static_cast<uint16_t>(unit))) {
+                return CSIMDJSON_OUT_OF_MEMORY;
+            }
+            std::memcpy(place, replacement_escape, escape_length);
+        }
+        place += escape_length;
+    }
     return CSIMDJSON_OK;
+}
+
+bool csimdjson_parser::note_half(uint32_t offset, uint16_t half) {
+    if (half_count == half_capacity) {
+        uint32_t capacity = half_capacity == 0 ? minimum_node_capacity : half_capacity * 2;
+        auto *moved = static_cast<lone_half *>(
+            std::realloc(halves.get(), capacity * sizeof(lone_half)));
+        if (moved == nullptr) {
+            return false;
+        }
+        (void)halves.release();
+        halves.reset(moved);
+        half_capacity = capacity;
+    }
+    halves[half_count++] = {offset, half};
+    return true;
+}
+
+/// The half whose escape stood here, or 0.
+uint16_t csimdjson_parser::half_at(const char *escape) const {
+    auto offset = static_cast<uint32_t>(escape - source.get());
+    const lone_half *begin = halves.get();
+    const lone_half *end = begin + half_count;
+    const lone_half *found = std::lower_bound(
+        begin, end, offset,
+        [](const lone_half &half, uint32_t offset) { return half.offset < offset; });
+    return found != end && found->offset == offset ? found->half : 0;
+}
+
+/// Notes the halves at the ends of a string, given with its escapes.
+void csimdjson_parser::note_halves(std::string_view token, csimdjson_node &node) const {
+    if (half_count == 0 || token.size() < escape_length) {
+        return;
+    }
+    uint16_t first = half_at(token.data());
+    uint16_t last = half_at(token.data() + token.size() - escape_length);
+    node.first_half = is_low_half(first) ? first : 0;
+    node.last_half = is_high_half(last) ? last : 0;
 }
 
 csimdjson_status csimdjson_parser::make_node(
@@ -370,6 +487,7 @@ csimdjson_status csimdjson_parser::record_string(
     token.remove_suffix(1);
     error_code error;
     if (std::memchr(token.data(), '\\', token.size()) != nullptr) {
+        note_halves(token, node);
         error = value.get_string().get(token);
     } else {
         error = value.get_raw_json_string().error();

@@ -383,6 +383,7 @@ extension VoiceSession {
 
     func handleTranscript(_ text: String, of itemID: String, at now: Instant) {
         guard var awaited = userTurn.takeAwaited(itemID) else { return }
+        let hasWords = TranscriptWords.has(in: text)
         conversation.setTranscript(text, of: itemID)
         context.outputs.append(.measured(.transcript, now - awaited.speechEnd))
         if parameters.transcription != nil {
@@ -399,7 +400,7 @@ extension VoiceSession {
         // A turn without words (a cough, a slammed door) is not answered.
         let isAnswered =
             !awaited.isOverReply || playback?.handleWords(text, of: itemID, at: now) != false
-        if awaited.responds, isAnswered, !text.isEmpty {
+        if awaited.responds, isAnswered, hasWords {
             userTurn.handleWords(endingAt: awaited.speechEnd)
         }
         userTurn.restartQuiet(at: now, position: speechInput?.buffer.end ?? 0)

@@ -10,6 +10,7 @@ import Session
 /// Collects one answer.
 struct AnthropicMessagesReply: StreamedAnswer {
     private var calls = CallSequence()
+    private var halves = SurrogateHalves()
     private var stopReason: String?
     private var isDone = false
     /// The token counts last reported: read, read from a cache, written to a cache, and generated.
@@ -38,7 +39,7 @@ struct AnthropicMessagesReply: StreamedAnswer {
 
     mutating func finish() throws(AgentError) -> [ModelDelta] {
         guard isDone || stopReason != nil else { throw .cutOff }
-        var deltas = calls.finish()
+        var deltas = ModelDelta.texts(halves.finish()) + calls.finish()
         switch stopReason {
         case "max_tokens", "model_context_window_exceeded":
             deltas.append(.incomplete(reason: "max_output_tokens"))
@@ -66,11 +67,12 @@ struct AnthropicMessagesReply: StreamedAnswer {
             return event["content_block"].map { begin($0, index: index) } ?? []
         case "content_block_delta":
             let delta = event["delta"]
-            if let json = delta?["partial_json"]?.string { return calls.append(json, to: index) }
+            if let json = delta?["partial_json"], json.kind == .string {
+                return calls.append(json, to: index)
+            }
             // Reasoning and its signatures come in fields of other names, which are skipped.
-            guard let text = delta?["text"]?.string, !text.isEmpty else { return [] }
-            return [.text(text)]
-        case "content_block_stop": return calls.end(index)
+            return ModelDelta.texts(halves.text(of: delta?["text"]) ?? "")
+        case "content_block_stop": return ModelDelta.texts(halves.finish()) + calls.end(index)
         case "message_delta":
             noteUsage(event["usage"])
             if let reason = event["delta"]?["stop_reason"]?.string { stopReason = reason }

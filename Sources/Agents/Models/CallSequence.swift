@@ -13,6 +13,7 @@ struct CallSequence {
         let name: String
         /// Arguments that have not been passed on.
         var arguments = ""
+        var halves = SurrogateHalves()
         var hasArguments = false
         var hasStarted = false
         var hasEnded = false
@@ -35,6 +36,14 @@ struct CallSequence {
         return take()
     }
 
+    /// Adds a string of the answer to a call's arguments, as `append` does.
+    mutating func append(_ value: JSONValue?, to key: Int) -> [ModelDelta] {
+        guard let index = calls.lastIndex(where: { $0.key == key }),
+            let arguments = calls[index].halves.text(of: value)
+        else { return [] }
+        return append(arguments, to: key)
+    }
+
     /// Adds to a call's arguments. Arguments of an unknown call are ignored.
     mutating func append(_ arguments: String, to key: Int) -> [ModelDelta] {
         guard !arguments.isEmpty, let index = calls.lastIndex(where: { $0.key == key }) else {
@@ -51,6 +60,7 @@ struct CallSequence {
             return []
         }
         calls[index].hasEnded = true
+        calls[index].arguments += calls[index].halves.finish()
         if !calls[index].hasArguments { calls[index].arguments = "{}" }
         return take()
     }

@@ -17,10 +17,12 @@ struct ChatCompletionsReply: StreamedAnswer {
         var name = ""
         /// Arguments that have not been passed on.
         var arguments = ""
+        var halves = SurrogateHalves()
         var hasStarted = false
     }
 
     private var calls: [Call] = []
+    private var halves = SurrogateHalves()
     private var completionID = ""
     private var finishReason: String?
     /// Whether a choice has arrived; an answer without one is not a completion.
@@ -42,7 +44,7 @@ struct ChatCompletionsReply: StreamedAnswer {
     /// The text of a chunk that contains nothing else. Valid once a choice has arrived, and with it
     /// the completion's id: from then on such a chunk changes no state.
     func text(ofEvent data: UnsafeRawBufferPointer) -> String? {
-        hasChoice && !isDone ? ChatDeltaScanner.text(of: data) : nil
+        hasChoice && !isDone && !halves.isWaiting ? ChatDeltaScanner.text(of: data) : nil
     }
 
     mutating func handle(whole completion: JSONValue) throws(AgentError) -> [ModelDelta] {
@@ -56,12 +58,13 @@ struct ChatCompletionsReply: StreamedAnswer {
 
     mutating func finish() throws(AgentError) -> [ModelDelta] {
         guard isDone || finishReason != nil else { throw .cutOff }
-        var deltas: [ModelDelta] = []
-        for call in calls {
+        var deltas = ModelDelta.texts(halves.finish())
+        for var call in calls {
             if !call.hasStarted {
                 deltas.append(.functionCallStarted(callID: call.callID, name: call.name))
             }
-            if !call.arguments.isEmpty { deltas.append(.functionCallArguments(call.arguments)) }
+            let arguments = call.arguments + call.halves.finish()
+            if !arguments.isEmpty { deltas.append(.functionCallArguments(arguments)) }
         }
         calls = []
         if finishReason == "length" { deltas.append(.incomplete(reason: "max_output_tokens")) }
@@ -86,10 +89,11 @@ struct ChatCompletionsReply: StreamedAnswer {
         hasChoice = true
         var deltas: [ModelDelta] = []
         if let delta = choice["delta"] ?? choice["message"] {
-            for text in [delta["content"]?.string, delta["refusal"]?.string] {
-                if let text, !text.isEmpty { deltas.append(.text(text)) }
+            for value in [delta["content"], delta["refusal"]] {
+                deltas += ModelDelta.texts(halves.text(of: value) ?? "")
             }
             if let fragments = delta["tool_calls"]?.elements {
+                deltas += ModelDelta.texts(halves.finish())
                 for (position, fragment) in fragments.enumerated() {
                     deltas += handleCall(fragment, position: position)
                 }
@@ -116,7 +120,7 @@ struct ChatCompletionsReply: StreamedAnswer {
             calls.append(Call(index: index, callID: callID.isEmpty ? fallback : callID))
         }
         if calls[place].name.isEmpty { calls[place].name = name }
-        calls[place].arguments += function?["arguments"]?.string ?? ""
+        calls[place].arguments += calls[place].halves.text(of: function?["arguments"]) ?? ""
         return place == 0 ? takeFirstCall() : []
     }
 

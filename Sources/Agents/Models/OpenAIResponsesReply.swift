@@ -13,6 +13,7 @@ import Session
 /// Collects one answer.
 struct OpenAIResponsesReply: StreamedAnswer {
     private var calls = CallSequence()
+    private var halves = SurrogateHalves()
     /// Items whose text has been passed on, by their place in the output.
     private var passedOnItems: Set<Int> = []
     private var isDone = false
@@ -49,7 +50,7 @@ struct OpenAIResponsesReply: StreamedAnswer {
 
     mutating func finish() throws(AgentError) -> [ModelDelta] {
         guard isDone else { throw .cutOff }
-        var deltas = calls.finish()
+        var deltas = ModelDelta.texts(halves.finish()) + calls.finish()
         if let incompleteReason { deltas.append(.incomplete(reason: incompleteReason)) }
         if let usage { deltas.append(usage) }
         if let keeper, let memento {
@@ -66,15 +67,16 @@ struct OpenAIResponsesReply: StreamedAnswer {
         case "response.output_item.added":
             return event["item"].map { begin($0, at: place) } ?? []
         case "response.output_text.delta", "response.refusal.delta":
-            guard let text = event["delta"]?.string, !text.isEmpty else { return [] }
-            passedOnItems.insert(place)
-            return [.text(text)]
+            guard let text = halves.text(of: event["delta"]) else { return [] }
+            if !text.isEmpty || halves.isWaiting { passedOnItems.insert(place) }
+            return ModelDelta.texts(text)
         case "response.function_call_arguments.delta":
-            return calls.append(event["delta"]?.string ?? "", to: place)
+            return calls.append(event["delta"], to: place)
         case "response.function_call_arguments.done":
             return endCall(at: place, arguments: event["arguments"]?.string)
         case "response.output_item.done":
-            return event["item"].map { end($0, at: place) } ?? []
+            return ModelDelta.texts(halves.finish())
+                + (event["item"].map { end($0, at: place) } ?? [])
         case "response.completed", "response.incomplete", "response.failed":
             guard let response = event["response"] else {
                 throw .malformedReply(message: "The model server's answer cannot be read.")

@@ -122,6 +122,11 @@ struct AnswerReading<Answer: StreamedAnswer> {
     }
 }
 
+extension ModelDelta {
+    /// A text as a delta; none where it is empty.
+    static func texts(_ text: String) -> [ModelDelta] { text.isEmpty ? [] : [.text(text)] }
+}
+
 extension AgentError {
     /// The answer stops without a mark of its end.
     static let cutOff = AgentError.malformedReply(

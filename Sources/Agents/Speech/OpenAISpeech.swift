@@ -42,8 +42,8 @@ public struct OpenAISpeech: SpeechSynthesizer {
         self.format = format
     }
 
-    /// Speaks a clause. Markdown's marks are removed, and text without a letter or digit makes no
-    /// sound. Numbers are left to the service, which knows its language.
+    /// Speaks a clause. Markdown's marks and pictures are removed, and text without a letter or digit
+    /// makes no sound. Numbers are left to the service, which knows its language.
     /// - Throws: `AgentError.upstream` when the service cannot be reached, refuses, or breaks off;
     ///   `AgentError.malformedReply` when its answer is not in the format.
     public func speak(

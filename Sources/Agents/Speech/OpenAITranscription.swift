@@ -106,6 +106,7 @@ private struct TranscriptionReply {
     private var isObject: Bool?
     private var object: [UInt8] = []
     private var said = ""
+    private var halves = SurrogateHalves()
     private var whole: String?
 
     /// Memory of the bytes that have arrived and could not be read yet.
@@ -155,7 +156,7 @@ private struct TranscriptionReply {
         let event = try parse(Array(data.utf8).span.bytes)
         switch event["type"]?.string {
         case "transcript.text.delta":
-            guard let delta = event["delta"]?.string, !delta.isEmpty else { return nil }
+            guard let delta = halves.text(of: event["delta"]), !delta.isEmpty else { return nil }
             // The partial texts must add up to the final text, which begins with a word.
             let part = said.isEmpty ? String(delta.drop(while: \.isWhitespace)) : delta
             said += part

@@ -1,5 +1,7 @@
 // Ordinals, years, ranges, fractions, versions and other numbers of one word, in words.
 
+import Codec
+
 /// Numbers without a currency or unit.
 enum SpokenNumber {
     /// Understands "12", "1,234.5", "1984", "21st", "5-10", "3/8", "1.2.3", "#5", "5x",
@@ -8,7 +10,9 @@ enum SpokenNumber {
         if word.first == "#", let number = NumberWords.decimal(word.dropFirst()) {
             return "number " + number
         }
-        if word.first == "~", let number = spoken(word.dropFirst()) { return "about " + number }
+        if word.first == "~", let number = spoken(word.drop { $0 == "~" }) {
+            return "about " + number
+        }
         if word.last == "x", let number = NumberWords.decimal(word.dropLast()) {
             return number + " times"
         }
@@ -94,6 +98,7 @@ enum SpokenNumber {
         var parts: [String] = []
         var rest = Substring(word)
         while let first = rest.first {
+            TextSteps.note()
             let isDigit = first.isASCIIDigit
             let run = rest.prefix { $0.isASCIIDigit == isDigit }
             rest = rest[run.endIndex...]

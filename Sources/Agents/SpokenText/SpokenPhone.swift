@@ -1,5 +1,7 @@
 // Telephone numbers in words. They may consist of several words of the text.
 
+import Codec
+
 /// A telephone number, which may consist of several words.
 struct SpokenPhone {
     /// The number in words: digit by digit, with a pause after each group.
@@ -14,6 +16,7 @@ struct SpokenPhone {
         var taken = 0
         var tail = ""
         for word in words.prefix(6) {
+            TextSteps.note(word.utf8.count)
             let core = word.prefix { $0.isASCIIDigit || "+()-".contains($0) }
             let rest = word[core.endIndex...]
             guard core.contains(where: \.isASCIIDigit),

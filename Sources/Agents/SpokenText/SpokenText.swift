@@ -1,9 +1,10 @@
 // Text in a form that an English synthesiser can speak: ASCII words and punctuation, in pieces of
-// bounded length. SpokenMarkdown removes the marks of Markdown, and SpokenWords replaces numbers
+// bounded length. SpokenMarkdown of Session removes the marks of Markdown, and SpokenWords replaces numbers
 // and addresses by words; this file changes only the spelling. The synthesisers are
 // FliteSynthesizer and NaturalSynthesizer.
 
 import Codec
+import Session
 
 /// Converts a model's text into pieces for a synthesiser.
 package enum SpokenText {
@@ -29,6 +30,7 @@ package enum SpokenText {
             var rest = word[...]
             while !rest.isEmpty {
                 let part = rest.prefix(maxBytes)
+                TextSteps.note(part.count)
                 rest = rest.dropFirst(part.count)
                 if piece.count + 1 + part.count > maxBytes { finishPiece() }
                 if !piece.isEmpty { piece.append(UInt8(ascii: " ")) }

@@ -6,6 +6,8 @@
 // first rule that fits the rest, or the rest and the next word ("5 km", "$3 million", "May 3rd"),
 // replaces it. A word that fits no rule stays as it is.
 
+import Codec
+
 /// Replaces the words of one text.
 struct SpokenWords {
     private let words: [Substring]
@@ -25,6 +27,7 @@ struct SpokenWords {
         var result = ""
         var previous: Character = " "
         for (index, character) in zip(text.indices, text) {
+            TextSteps.note()
             let next = text[text.index(after: index)...].first ?? " "
             switch character {
             case "–" where previous.isASCIIDigit && next.isASCIIDigit: result += " to "
@@ -40,6 +43,7 @@ struct SpokenWords {
     private mutating func speak() -> String {
         var index = 0
         while index < words.count {
+            TextSteps.note(words[index].utf8.count)
             if let phone = SpokenPhone(words[index...]) {
                 spoken.append(phone.spoken)
                 index += phone.wordCount

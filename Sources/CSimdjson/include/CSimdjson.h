@@ -8,6 +8,10 @@
 // Order of the nodes: a container, then its children. An object's children alternate: a key (a
 // string node), then its value. `next` is the index after a value and everything inside it.
 //
+// A \u escape of half a surrogate pair stands for no character. It is read as U+FFFD, also in the
+// copy of the document, and a string that begins or ends with one has the half in its node: the other
+// half may be in another document of a stream.
+//
 // No C++ type and no exception crosses this header. A parser is used by one thread at a time.
 #pragma once
 
@@ -40,7 +44,7 @@ typedef enum : uint32_t {
     /// Only white space.
     CSIMDJSON_EMPTY,
     CSIMDJSON_INVALID_UTF8,
-    /// A bad escape, a raw control character, or no closing quote.
+    /// An unknown escape, a raw control character, or no closing quote.
     CSIMDJSON_INVALID_STRING,
     /// Not a number of RFC 8259 section 6, or too large for a double.
     CSIMDJSON_INVALID_NUMBER,
@@ -70,6 +74,10 @@ typedef struct {
     /// Index of the first node that is not part of this value.
     uint32_t next;
     csimdjson_kind kind;
+    /// Of a string: the low half of a surrogate pair that it begins with, or 0. It is U+FFFD in `text`.
+    uint16_t first_half;
+    /// The same of the high half that it ends with.
+    uint16_t last_half;
 } csimdjson_node;
 
 typedef struct {

@@ -180,6 +180,7 @@ public struct ChatDeltaScanner {
             bits |= byte
             end += 1
         }
+        TextSteps.note(end - start)
         guard end < bytes.count else { return nil }
         position = end + 1
         isASCII = bits < 0x80

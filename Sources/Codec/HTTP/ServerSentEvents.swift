@@ -110,6 +110,7 @@ public struct ServerSentEventsParser: Sendable {
         _ bytes: UnsafeRawBufferPointer,
         _ onEvent: (_ type: String, _ data: UnsafeRawBufferPointer) throws -> Void
     ) throws {
+        TextSteps.note(bytes.count)
         var start = 0
         for (index, byte) in bytes.enumerated() {
             let isLineFeed = byte == 0x0A
@@ -141,6 +142,7 @@ public struct ServerSentEventsParser: Sendable {
         } else {
             // Moved out, so that the fields can be changed while the line is read.
             let whole = line + end
+            TextSteps.note(whole.count)
             line.removeAll()
             try whole.withUnsafeBytes { try interpret($0, onEvent) }
         }

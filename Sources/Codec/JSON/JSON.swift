@@ -39,7 +39,7 @@ public struct JSONError: Error, Equatable, Sendable {
         /// The document is only white space.
         case empty
         case invalidUTF8
-        /// A bad escape, a lone surrogate, a raw control character, or no closing quote.
+        /// An unknown escape, a raw control character, or no closing quote.
         case invalidString
         /// Not a number (RFC 8259 §6), or out of a double's range.
         case invalidNumber
@@ -56,8 +56,8 @@ public struct JSONError: Error, Equatable, Sendable {
 
     /// What is wrong.
     public var reason: Reason
-    /// Offset of the last value that was reached, in bytes; nil where the document was refused as a
-    /// whole.
+    /// Offset of the last value that was reached, or of the first byte that is wrong; nil where the
+    /// document was refused as a whole.
     public var byteOffset: Int?
 
     /// Creates an error.
@@ -66,7 +66,8 @@ public struct JSONError: Error, Equatable, Sendable {
         self.byteOffset = byteOffset
     }
 
-    /// The reason as a clause for a message, for example `a string is broken near byte 17`.
+    /// The reason as a clause for a message, for example `a number is malformed or out of range near
+    /// byte 17`.
     public var explanation: String {
         guard let byteOffset else { return clause }
         return "\(clause) near byte \(byteOffset)"
@@ -79,7 +80,8 @@ public struct JSONError: Error, Equatable, Sendable {
         case .tooManyValues: "the document has too many values"
         case .empty: "the document is empty"
         case .invalidUTF8: "the text is not valid UTF-8"
-        case .invalidString: "a string is broken"
+        case .invalidString:
+            "a string has an unknown escape, a control character or no closing quote"
         case .invalidNumber: "a number is malformed or out of range"
         case .invalidLiteral: "a word is not true, false or null"
         case .invalidStructure: "a bracket, comma, colon or key is missing or misplaced"
@@ -122,7 +124,9 @@ public final class JSONParser {
         // A document that fails has no values, whatever was recorded before the error.
         generation += 1
         let offset = Int(document.error_offset)
-        throw JSONError(reason, byteOffset: offset >= 0 ? offset : nil)
+        throw JSONError(
+            reason,
+            byteOffset: offset >= 0 ? offset : BrokenJSON.offset(of: reason, in: bytes))
     }
 
     /// Parses one document from a string.
@@ -229,9 +233,22 @@ public struct JSONValue {
         }
     }
 
-    /// The decoded text of a string.
+    /// The decoded text of a string. Half of a surrogate pair is U+FFFD.
     public var string: String? {
         utf8.map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// The low half of a surrogate pair that a string begins with: U+FFFD in its text. The high half
+    /// may have come in an earlier document of the stream (SurrogateHalves).
+    public var firstHalf: UInt16? {
+        let half = node.pointee.first_half
+        return node.pointee.kind == CSIMDJSON_STRING && half != 0 ? half : nil
+    }
+
+    /// The high half of a surrogate pair that a string ends with.
+    public var lastHalf: UInt16? {
+        let half = node.pointee.last_half
+        return node.pointee.kind == CSIMDJSON_STRING && half != 0 ? half : nil
     }
 
     /// The decoded text of a string as UTF-8, without a copy. Valid until the parser's next
@@ -255,6 +272,7 @@ public struct JSONValue {
         var position = index + 1
         var found: Int?
         while position < end {
+            TextSteps.note()
             if parser.node(position, generation).pointee.hasText(key) { found = position + 1 }
             position = Int(parser.node(position + 1, generation).pointee.next)
         }

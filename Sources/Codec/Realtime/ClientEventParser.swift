@@ -2,7 +2,7 @@
 // Larger objects have parsers of their own beside this file. Session acts on the events.
 //
 // Invariant: any bytes give an event or a `ClientEventError`, never a trap. The error carries the
-// event's `event_id` if the message is JSON and has one.
+// event's `event_id` if the message has one that can be read, even where it is no JSON.
 
 /// Parses clients' messages, one after another, in buffers that it reuses. One parser serves all
 /// sessions of a thread. `input_audio_buffer.append` without an `event_id` allocates nothing.
@@ -63,7 +63,10 @@ public struct ClientEventParser: ~Copyable {
         do {
             root = try json.parse(message)
         } catch {
-            throw .messageIsNotJSON(error)
+            var refused = ClientEventError.messageIsNotJSON(error)
+            refused.eventID = BrokenJSON.text(
+                of: EventHeader.eventID.name, in: message, maxBytes: ClientEventLimits.maxNameBytes)
+            throw refused
         }
         return try EventFields(root, path: "")
     }

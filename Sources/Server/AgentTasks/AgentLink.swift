@@ -250,8 +250,15 @@ final class AgentLink {
             askedBytes: request.heldBytes
         ) { report in
             try await model.respond(to: request, on: host) { delta in
+                // A long delta takes several turns of the event loop: the gate admits a few pieces
+                // in each.
+                var rest = delta
+                while let piece = rest.takePiece() {
+                    try Task.checkCancellation()
+                    await report(.modelDelta(responseID: responseID, piece))
+                }
                 try Task.checkCancellation()
-                await report(.modelDelta(responseID: responseID, delta))
+                await report(.modelDelta(responseID: responseID, rest))
             }
             await report(.modelFinished(responseID: responseID))
         } failing: { [logger] in

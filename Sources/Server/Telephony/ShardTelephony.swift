@@ -261,7 +261,7 @@ extension Shard {
             step(live, of: connection) { $0.handleClientRoom(hasRoom, at: now) }
         case .prompt(let words, let isLast):
             // A prompt that is not the last will come again with more words.
-            guard isLast, !words.isEmpty, admitsEvent(of: live) else { return }
+            guard isLast, TranscriptWords.has(in: words), admitsEvent(of: live) else { return }
             step(live, of: connection) { $0.handleTypedTurn(words, at: now) }
         case .interrupted(let words):
             // A reply is compared with each: callers interrupt a few times a minute.
@@ -398,7 +398,7 @@ extension Shard {
     }
 
     /// Shows an event to a carrier. One that speaks itself gets the words of the conversation's
-    /// replies; the others get nothing but audio.
+    /// replies, without Markdown and pictures; the others get nothing but audio.
     func sendToCarrier(_ event: ServerEvent, on connection: Connection) {
         guard connection.state == .webSocket, let line = telephony[connection.token] else {
             return
@@ -415,9 +415,15 @@ extension Shard {
             return line.begin(unspoken: response.id)
         case .responseDone(let response): return line.end(unspoken: response.id)
         case .responseOutputTextDelta(let part, let delta) where line.speaks(part.responseID):
-            ConversationRelayWriter.text(delta, isLast: false, into: &scratch)
-        case .responseOutputTextDone(let part, _) where line.speaks(part.responseID):
-            ConversationRelayWriter.text("", isLast: true, into: &scratch)
+            let token = line.speak(delta)
+            guard !token.isEmpty else { return }
+            ConversationRelayWriter.text(token, isLast: false, into: &scratch)
+        case .responseOutputItemDone(let responseID, _, let item)
+        where item.isTextReply && line.speaks(responseID):
+            let rest = line.endSpeaking()
+            // Of a reply that was interrupted nothing more is said.
+            let token = item.status == .completed ? rest : ""
+            ConversationRelayWriter.text(token, isLast: true, into: &scratch)
         default: return
         }
         sendScratch(as: .text, on: connection)
@@ -427,5 +433,13 @@ extension Shard {
         _ = scratch.withUnsafeBytes { send(opcode, $0, on: connection) }
         scratch.removeAll()
         connection.lastMessage = peerClock
+    }
+}
+
+extension ConversationItem {
+    /// Whether it is a message of the assistant in text.
+    fileprivate var isTextReply: Bool {
+        guard case .message(role: .assistant, let content) = kind else { return false }
+        return content.contains { if case .outputText = $0 { true } else { false } }
     }
 }

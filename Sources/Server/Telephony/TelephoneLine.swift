@@ -43,6 +43,8 @@ final class TelephoneLine {
     private var language: String?
     /// Responses outside the conversation, whose words are not for the caller.
     private var unspoken: [String] = []
+    /// Makes the words of the reply that is written what a voice says.
+    private var speech = SpokenMarkdown()
 
     /// A line whose call has not begun.
     init(_ carrier: TelephoneCarrier, seeker: PlaceSeeker) {
@@ -58,7 +60,7 @@ final class TelephoneLine {
     var heldBytes: Int {
         Self.objectBytes + (call?.heapBytes ?? 0) + (writer?.heapBytes ?? 0) + order.heapBytes
             + (keypad?.digits.heapBytes ?? 0) + unspoken.heapBytes
-            + language.heapBytes
+            + language.heapBytes + speech.heapBytes
     }
 
     /// When the line must be looked at though nothing comes; nil: never.
@@ -134,6 +136,14 @@ final class TelephoneLine {
         self.language = language
         return true
     }
+
+    /// More of the reply is written.
+    /// - Returns: what the carrier is to say of it; may be empty.
+    func speak(_ words: String) -> String { speech.append(words) }
+
+    /// A message of the reply is complete.
+    /// - Returns: the rest of what there is to say.
+    func endSpeaking() -> String { speech.finish() }
 
     /// Whether the words of a response are for the caller.
     func speaks(_ responseID: String) -> Bool { !unspoken.contains(responseID) }

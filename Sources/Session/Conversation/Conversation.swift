@@ -286,6 +286,7 @@ struct Conversation {
     ) -> String {
         var before = SpokenMark(transcriptBytes: 0, audioMilliseconds: 0)
         for mark in marks {
+            TextSteps.note()
             if mark.audioMilliseconds > audioMilliseconds {
                 let whole = mark.audioMilliseconds - before.audioMilliseconds
                 let silence = min(clauseSilence, whole / 4)
@@ -301,12 +302,17 @@ struct Conversation {
     }
 
     private static func prefix(of transcript: String, bytes: Int) -> String {
-        let text = Array(transcript.utf8)
+        let text = transcript.utf8
         guard bytes < text.count else { return transcript }
-        var end = bytes
-        while end > 0, text[end] > 32 { end -= 1 }
-        while end > 0, text[end - 1] <= 32 { end -= 1 }
-        return String(decoding: text[..<end], as: UTF8.self)
+        var end = text.index(text.startIndex, offsetBy: bytes)
+        while end > text.startIndex, text[end] > 32 {
+            TextSteps.note()
+            end = text.index(before: end)
+        }
+        while end > text.startIndex, text[text.index(before: end)] <= 32 {
+            end = text.index(before: end)
+        }
+        return String(transcript[..<end])
     }
 
     // MARK: What a model is shown

@@ -8,7 +8,7 @@ extension ConversationItem {
         guard case .message(role: .user, let content) = kind else { return false }
         return content.contains { part in
             guard case .inputAudio(_, let transcript) = part else { return false }
-            return transcript?.isEmpty ?? true
+            return transcript.map { !TranscriptWords.has(in: $0) } ?? true
         }
     }
 
@@ -65,7 +65,8 @@ extension ConversationItem {
     private static func text(of part: ContentPart) -> String? {
         switch part {
         case .inputText(let text), .outputText(let text), .outputAudio(let text): text
-        case .inputAudio(_, let transcript): transcript
+        case .inputAudio(_, let transcript):
+            transcript.flatMap { TranscriptWords.has(in: $0) ? $0 : nil }
         case .inputImage: nil
         }
     }

@@ -1,5 +1,10 @@
-// Finds the words of a reply that were heard, where somebody else has spoken them and reports them in
-// its own spelling: with other spaces, other punctuation and other capitals.
+// Finds the words of a reply that were heard, where a carrier has spoken them and reports them in its
+// own spelling: with other spaces, other punctuation and other capitals. The carrier was given the
+// reply without Markdown, so the words of the reply are compared as they are said (SpokenMarkdown).
+//
+// Invariant: the work is that of the reply's length.
+
+import Codec
 
 /// Compares the words of texts.
 enum HeardWords {
@@ -10,60 +15,60 @@ enum HeardWords {
     /// longer search would only cost time.
     private static let maxBytes = 256
 
-    private struct Word {
-        let letters: String
-        /// Where it ends in its text, in UTF-8 bytes.
-        let end: Int
-    }
-
     /// The text up to the end of the words that were heard; nil: it does not have them. Where it has
     /// them several times, the first counts: no more is claimed to be heard than is certain.
     static func prefix(of text: String, through heard: String) -> String? {
         let wanted = lastWords(of: heard)
         guard !wanted.isEmpty else { return heard.utf8.count > maxBytes ? nil : "" }
-        return prefix(words(of: text), of: text, through: wanted)
+        guard let end = end(of: wanted, in: SpokenMarkdown.words(of: text)) else { return nil }
+        return String(decoding: text.utf8.prefix(end), as: UTF8.self)
     }
 
     /// The last words of a report. One that is cut at the limit does not count.
     private static func lastWords(of heard: String) -> ArraySlice<String> {
-        guard heard.utf8.count > maxBytes else { return words(of: heard).map(\.letters)[...] }
+        guard heard.utf8.count > maxBytes else { return words(of: heard)[...] }
         let end = String(decoding: heard.utf8.suffix(maxBytes), as: UTF8.self)
-        return words(of: end).map(\.letters).dropFirst()
+        return words(of: end).dropFirst()
     }
 
-    private static func prefix(
-        _ all: [Word], of text: String, through wanted: ArraySlice<String>
-    ) -> String? {
-        var wanted = wanted
-        let fewest = min(minWords, wanted.count)
-        while wanted.count >= fewest {
-            if let end = end(of: wanted, in: all) {
-                return String(decoding: Array(text.utf8)[..<end], as: UTF8.self)
+    /// Where the wanted words end in a text, or as many of the last of them as it has in a row.
+    private static func end(
+        of wanted: ArraySlice<String>, in all: [SpokenMarkdown.Word]
+    ) -> Int? {
+        let lengths = commonLengths(of: wanted.reversed(), in: all.reversed().map(\.letters))
+        var most = min(minWords, wanted.count)
+        var end: Int?
+        // From the end of the text: of places with as many words, the first of the text counts.
+        for (index, length) in lengths.enumerated() where length >= most {
+            most = length
+            end = all[all.count - 1 - index].end
+        }
+        return end
+    }
+
+    /// For each place of a text, how many words of a pattern stand there, from its first on (the Z
+    /// algorithm; Gusfield, "Algorithms on Strings, Trees and Sequences", §1.4).
+    private static func commonLengths(of pattern: [String], in text: [String]) -> [Int] {
+        let words = pattern.map(Optional.some) + [nil] + text.map(Optional.some)
+        var lengths = [Int](repeating: 0, count: words.count)
+        // The place that reaches the furthest.
+        var (left, right) = (0, 0)
+        for index in words.indices.dropFirst() {
+            if index < right { lengths[index] = min(right - index, lengths[index - left]) }
+            while index + lengths[index] < words.count, words[lengths[index]] != nil,
+                words[lengths[index]] == words[index + lengths[index]]
+            {
+                TextSteps.note()
+                lengths[index] += 1
             }
-            wanted.removeFirst()
+            if index + lengths[index] > right { (left, right) = (index, index + lengths[index]) }
         }
-        return nil
+        return Array(lengths.dropFirst(pattern.count + 1))
     }
 
-    private static func end(of wanted: ArraySlice<String>, in all: [Word]) -> Int? {
-        guard wanted.count <= all.count else { return nil }
-        for start in 0...all.count - wanted.count
-        where zip(all[start...], wanted).allSatisfy({ $0.letters == $1 }) {
-            return all[start + wanted.count - 1].end
-        }
-        return nil
-    }
-
-    private static func words(of text: String) -> [Word] {
-        var words: [Word] = []
-        var end = 0
-        for piece in text.split(omittingEmptySubsequences: false, whereSeparator: \.isWhitespace) {
-            end += piece.utf8.count
-            let letters = piece.lowercased().filter { $0.isLetter || $0.isNumber }
-            if !letters.isEmpty { words.append(Word(letters: letters, end: end)) }
-            // The white space after it, which is one character.
-            if piece.endIndex < text.endIndex { end += text[piece.endIndex].utf8.count }
-        }
-        return words
+    private static func words(of text: String) -> [String] {
+        text.split(whereSeparator: \.isWhitespace).map { piece in
+            piece.lowercased().filter { $0.isLetter || $0.isNumber }
+        }.filter { !$0.isEmpty }
     }
 }

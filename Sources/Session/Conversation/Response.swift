@@ -45,6 +45,7 @@ final class Response {
     var newApprovals: [PendingApproval] = []
     /// Whether the client has answered one while the response was in flight.
     var hasSettledApproval = false
+    private var thoughts = ThoughtFilter()
     private var splitter = ClauseSplitter()
     /// When the mark at which the text so far ends is taken for the end of a clause.
     private var pauseEnd: Instant?
@@ -101,9 +102,8 @@ final class Response {
 
     /// Bytes of all of it but what encodes it.
     var heldBytes: Int {
-        outputs.reduce(Self.objectBytes + parameterBytes + outputs.heapBytes + speaker.heldBytes) {
-            $0 + $1.heldBytes
-        }
+        let own = Self.objectBytes + parameterBytes + outputs.heapBytes + thoughts.heldBytes
+        return outputs.reduce(own + speaker.heldBytes) { $0 + $1.heldBytes }
     }
 
     /// Bytes of the encoder.
@@ -137,9 +137,10 @@ final class Response {
         switch delta {
         case .text(let text):
             guard !text.isEmpty, isWithinLimits(adding: text) else { return }
-            if let text = afterLeadingSpace(text) { write(text, to: openMessage(), at: now) }
+            write(thoughts.append(text), at: now)
         case .functionCallStarted(let callID, let name):
             guard isWithinLimits(adding: name) else { return }
+            endText(at: now)
             guard !beginToolCall(name) else { break }
             closeOpenOutputs()
             let item = ConversationItem(
@@ -155,7 +156,9 @@ final class Response {
             usage.outputTextTokens = outputTokens
         case .incomplete(let reason):
             incompleteReason = reason
-        case .messageEnded: closeOpenOutputs()
+        case .messageEnded:
+            endText(at: now)
+            closeOpenOutputs()
         case .memento(let provider, let text): memento = (provider, text)
         case .agentEvent(let name, let value):
             guard isWithinLimits(adding: value.text) else { return }
@@ -176,6 +179,7 @@ final class Response {
     /// words before it have been played.
     func handleModelFinished(at now: Instant) {
         guard stage == .writing else { return }
+        endText(at: now)
         closeOpenOutputs()
         stage = .speaking
         if outputs.contains(where: \.isFunctionCall) { playout.sendsAhead = true }
@@ -216,7 +220,12 @@ final class Response {
         return index
     }
 
-    private func write(_ text: String, to index: Int, at now: Instant) {
+    /// The model's message is complete, its thoughts left out.
+    private func endText(at now: Instant) { write(thoughts.finish(), at: now) }
+
+    private func write(_ text: String, at now: Instant) {
+        guard !text.isEmpty, let text = afterLeadingSpace(text) else { return }
+        let index = openMessage()
         // The client has cut the item: text after that is not spoken.
         guard outputs[index].cut?.isByClient != true else { return }
         outputs[index].write(text)

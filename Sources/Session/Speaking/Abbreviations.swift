@@ -4,6 +4,8 @@
 
 /// Abbreviations that are written with a dot.
 enum Abbreviations {
+    /// UTF-8 bytes of the longest, with dots within it.
+    static let maxBytes = 16
     /// Those after which a sentence goes on; "etc." and "p.m." may end one, but a missed end is
     /// heard less than a false one.
     private static let words: Set<String> = [
@@ -18,7 +20,7 @@ enum Abbreviations {
     /// Whether a word without its last dot is an abbreviation: in the table, or letters with dots
     /// between ("e.g", "a.m", "U.S").
     static func contain(_ word: ArraySlice<UInt8>) -> Bool {
-        guard word.count <= 16 else { return false }
+        guard word.count <= maxBytes else { return false }
         let letters = word.drop { [UInt8(ascii: "\""), UInt8(ascii: "*")].contains($0) }
         if letters.count >= 3, letters.count.isMultiple(of: 2) == false {
             let isDotted = letters.indices.allSatisfy { index in

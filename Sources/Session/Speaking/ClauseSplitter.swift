@@ -6,9 +6,12 @@
 // an exception, because nothing can be heard before it is complete: it also ends at a comma or
 // before a conjunction, once it is long enough to cover the synthesis of the next.
 //
-// Invariant: the joined clauses are the text. Each clause has a word, and two where its script
-// separates words. However the text is split into deltas, the clauses are the same, except where
-// the model pauses behind a mark.
+// Invariant: the joined clauses are the text. Each clause that ends at a mark has a word, and two where
+// its script separates words. However the text is split into deltas, the clauses are the same, except
+// where the model pauses behind a mark. The work is that of the text's length: what is looked at ahead
+// is not looked at again for the next mark.
+
+import Codec
 
 /// Gathers text and gives out clauses.
 struct ClauseSplitter {
@@ -23,7 +26,8 @@ struct ClauseSplitter {
     /// UTF-8 bytes from which any clause ends at a comma: 8 s of speech, and models write sentences
     /// that are far longer.
     static let minCommaClauseBytes = 120
-    /// A clause is cut at a space from here on even without punctuation; bounds latency and memory.
+    /// A clause is cut at a space from here on even without punctuation, and anywhere from twice as
+    /// many bytes on; bounds latency and memory.
     static let maxClauseBytes = 240
     /// UTF-8 bytes up to which a block of code is one clause, so that the synthesiser can tell that
     /// it is code. A longer one is cut as other text is.
@@ -38,9 +42,14 @@ struct ClauseSplitter {
     private var start = 0
     private var scanned = 0
     private var isFirst = true
-    /// Whether `scanned` is within a fenced block of code.
+    /// Whether `scanned` is within a fenced block of code, and where that began.
     private var isInCode = false
+    private var codeStart = 0
     private var words = WordCount()
+    /// A run of closing marks, as far as it has been looked at. One look serves all marks of the run.
+    private var closers = 0..<0
+    /// Whether more text is needed to tell what the character at `scanned` means.
+    private var needsMore = false
 
     /// Adds text; returns the clauses that it completes.
     mutating func append(_ text: String) -> [String] {
@@ -57,6 +66,8 @@ struct ClauseSplitter {
         // only.
         pending.removeFirst(start)
         scanned -= start
+        codeStart -= start
+        closers = closers.lowerBound - start..<closers.upperBound - start
         start = 0
         return clauses
     }
@@ -70,9 +81,7 @@ struct ClauseSplitter {
     /// Whether the text so far ends with a mark that ends a clause unless something follows at
     /// once.
     var isAtMark: Bool {
-        guard scanned < pending.count, !isInCode, case .needsMore = decision(at: scanned) else {
-            return false
-        }
+        guard needsMore, !isInCode else { return false }
         let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
         let follows = scanned > start && digits.contains(pending[scanned - 1])
         switch pending[scanned] {
@@ -94,24 +103,33 @@ struct ClauseSplitter {
 
     /// The end of the next complete clause, or nil: more text is needed to tell.
     private mutating func nextCut() -> Int? {
+        needsMore = false
         while scanned < pending.count {
-            let index = scanned
-            guard let isFence = isFence(at: index) else { return nil }
+            TextSteps.note()
+            guard let isFence = isFence(at: scanned) else {
+                needsMore = true
+                return nil
+            }
             if isFence {
                 isInCode.toggle()
+                codeStart = scanned
                 scanned += 3
                 continue
             }
-            if isInCode, index - start < Self.maxCodeBytes {
-                scanned += 1
+            let character = CharacterAt(scanned, in: pending)
+            if isInCode, scanned - codeStart < Self.maxCodeBytes {
+                scanned = character.end
                 continue
             }
-            // Most bytes neither end a clause nor need a look at the bytes behind them.
-            switch decision(at: index) {
-            case .needsMore: return nil
+            switch decision(about: character) {
+            case .needsMore:
+                needsMore = true
+                return nil
             case .goOn:
-                words.append(pending[index])
-                scanned += 1
+                words.append(pending[scanned])
+                scanned = character.end
+                // Whatever it is made of: a clause is bounded.
+                if scanned - start >= 2 * Self.maxClauseBytes { return scanned }
             case .cut(let end): return end
             }
         }
@@ -124,59 +142,72 @@ struct ClauseSplitter {
         case cut(Int)
     }
 
-    private func decision(at index: Int) -> Decision {
-        let byte = pending[index]
-        let length = index + 1 - start
-        switch byte {
+    // Most characters neither end a clause nor need a look at what is behind them.
+    private mutating func decision(about character: CharacterAt) -> Decision {
+        let length = character.end - start
+        let index = character.start
+        switch pending[index] {
         case UInt8(ascii: "."), UInt8(ascii: "!"), UInt8(ascii: "?"), UInt8(ascii: ";"):
             guard length >= Self.minSentenceBytes, words.isEnough else { return .goOn }
-            return cut(after: index) {
-                byte == UInt8(ascii: ".") && isAbbreviation(endingAt: index)
-            }
+            return cut(after: character)
         case UInt8(ascii: "\n"):
             guard length >= Self.minSentenceBytes, words.isEnough else { return .goOn }
-            return .cut(index + 1)
+            return .cut(character.end)
         case UInt8(ascii: ","), UInt8(ascii: ":"):
-            let least = isFirst ? Self.minFirstClauseBytes : Self.minCommaClauseBytes
-            guard length >= least, words.isEnough else { return .goOn }
-            return cut(after: index) { false }
-        case 0x80...: return decisionBeyondASCII(at: index, length: length)
+            guard length >= leastCommaBytes, words.isEnough else { return .goOn }
+            return cut(after: character)
+        case 0x80...: return decisionBeyondASCII(about: character, length: length)
         case ...32: return decisionAtSpace(at: index, length: length)
-        default:
-            return length >= 2 * Self.maxClauseBytes ? cutBetweenCharacters(after: index) : .goOn
+        default: return .goOn
         }
+    }
+
+    private var leastCommaBytes: Int {
+        isFirst ? Self.minFirstClauseBytes : Self.minCommaClauseBytes
     }
 
     /// A mark cuts where white space follows it, quotes and brackets that it closes included, so
     /// that "3.5", "10:30" and "example.com" stay whole.
-    private func cut(after index: Int, unless isPartOfWord: () -> Bool) -> Decision {
-        var next = index + 1
-        while next < pending.count, let length = closerLength(at: next) { next += length }
+    private mutating func cut(after mark: CharacterAt) -> Decision {
+        let next = endOfClosers(from: mark.end)
+        guard next - start < 2 * Self.maxClauseBytes else { return .goOn }
         guard next < pending.count else { return .needsMore }
-        if pending[next] == 0xE2, pending.count - next < 3 { return .needsMore }
-        guard pending[next] <= 32, !isPartOfWord() else { return .goOn }
-        return .cut(next)
+        guard pending[next] <= 32 else { return .goOn }
+        let isDot = pending[mark.start] == UInt8(ascii: ".")
+        return isDot && isAbbreviation(endingAt: mark.start) ? .goOn : .cut(next)
     }
 
-    /// Full-width marks (。！？； and, as commas do, ，、：) cut wherever they stand, and … — – where
-    /// ASCII marks do.
-    private func decisionBeyondASCII(at index: Int, length: Int) -> Decision {
-        guard index >= start + 2 else { return .goOn }
-        let least = isFirst ? Self.minFirstClauseBytes : Self.minCommaClauseBytes
-        switch (pending[index - 2], pending[index - 1], pending[index]) {
-        case (0xE3, 0x80, 0x82), (0xEF, 0xBC, 0x81), (0xEF, 0xBC, 0x9F), (0xEF, 0xBC, 0x9B):
-            if length > Self.minSentenceBytes, words.isEnough { return cutFullWidth(after: index) }
-        case (0xEF, 0xBC, 0x8C), (0xE3, 0x80, 0x81), (0xEF, 0xBC, 0x9A):
-            if length >= least, words.isEnough { return cutFullWidth(after: index) }
-        case (0xE2, 0x80, 0xA6):
-            if length >= Self.minSentenceBytes, words.isEnough {
-                return cut(after: index) { false }
-            }
-        case (0xE2, 0x80, 0x93), (0xE2, 0x80, 0x94):
-            if length >= least, words.isEnough { return cut(after: index) { false } }
-        default: break
+    /// Where the closing marks end that begin at an index, as far as the text and a clause go.
+    private mutating func endOfClosers(from index: Int) -> Int {
+        let isKnown = closers.lowerBound <= index && index <= closers.upperBound
+        var next = isKnown ? closers.upperBound : index
+        while next < pending.count, next - start < 2 * Self.maxClauseBytes,
+            let length = closerLength(at: next)
+        {
+            TextSteps.note()
+            next += length
         }
-        return length >= 2 * Self.maxClauseBytes ? cutBetweenCharacters(after: index) : .goOn
+        closers = (isKnown ? closers.lowerBound : index)..<next
+        return next
+    }
+
+    /// The ends of sentences of every script (।, ۔, ؟) cut where ASCII marks do, and so do …, and, as
+    /// commas do, other punctuation (،, ؛) and dashes. Full-width marks (。！？； and ，、：) cut wherever
+    /// they stand.
+    private mutating func decisionBeyondASCII(
+        about character: CharacterAt, length: Int
+    ) -> Decision {
+        guard length >= Self.minSentenceBytes, words.isEnough else { return .goOn }
+        let scalar = character.scalar
+        let endsSentence = scalar.endsSentence || scalar == "…" || scalar == "；"
+        if !endsSentence {
+            let isComma = scalar.endsClause || scalar == "–" || scalar == "—"
+            guard isComma, length >= leastCommaBytes else { return .goOn }
+        }
+        guard scalar.isFullWidth else { return cut(after: character) }
+        // A full-width mark counts for three bytes.
+        if endsSentence, length == Self.minSentenceBytes { return .goOn }
+        return cutFullWidth(after: character.end - 1)
     }
 
     /// A closing bracket or quote (」』）”) belongs to the sentence before it.
@@ -194,17 +225,13 @@ struct ClauseSplitter {
     private func decisionAtSpace(at index: Int, length: Int) -> Decision {
         if length >= Self.maxClauseBytes, words.isEnough { return .cut(index + 1) }
         guard isFirst, length >= Self.maxEagerBytes, words.isEnough else { return .goOn }
-        guard let end = pending[(index + 1)...].firstIndex(where: { $0 <= 32 }) else {
-            // A longer word is no conjunction.
-            return pending.count - index <= Conjunctions.maxBytes + 1 ? .needsMore : .goOn
+        // A longer word is no conjunction.
+        let next = pending[(index + 1)...].prefix(Conjunctions.maxBytes + 1)
+        TextSteps.note(next.count)
+        guard let end = next.firstIndex(where: { $0 <= 32 }) else {
+            return next.count <= Conjunctions.maxBytes ? .needsMore : .goOn
         }
         return Conjunctions.contain(pending[index + 1..<end]) ? .cut(index) : .goOn
-    }
-
-    /// Not inside a character: the next byte must begin one (RFC 3629 §3).
-    private func cutBetweenCharacters(after index: Int) -> Decision {
-        guard index + 1 < pending.count else { return .needsMore }
-        return pending[index + 1] & 0xC0 != 0x80 ? .cut(index + 1) : .goOn
     }
 
     // MARK: What stands where
@@ -212,6 +239,7 @@ struct ClauseSplitter {
     /// Whether three backquotes stand at an index; nil when that is not known yet.
     private func isFence(at index: Int) -> Bool? {
         let grave = UInt8(ascii: "`")
+        guard pending[index] == grave else { return false }
         let end = min(index + 3, pending.count)
         guard pending[index..<end].allSatisfy({ $0 == grave }) else { return false }
         return end - index == 3 ? true : nil
@@ -234,10 +262,12 @@ struct ClauseSplitter {
 
     /// Whether the dot at an index is part of an abbreviation, an initial, or a number in a list.
     private func isAbbreviation(endingAt index: Int) -> Bool {
-        let before = pending[start..<index]
+        // One byte more than the longest abbreviation: what is before it is not looked at.
+        let before = pending[start..<index].suffix(Abbreviations.maxBytes + 1)
+        TextSteps.note(before.count)
         let space = before.lastIndex { $0 <= 32 || $0 == UInt8(ascii: "(") }
-        let word = before[(space ?? start - 1) + 1..<index]
-        guard let first = word.first else { return false }
+        let word = before[(space.map { $0 + 1 } ?? before.startIndex)...]
+        guard let first = word.first, word.count <= Abbreviations.maxBytes else { return false }
         // "1." begins an item where nothing is before it in its line.
         if word.count <= 3, word.allSatisfy({ (48...57).contains($0) }) {
             return isLineStart(word.startIndex)
@@ -249,8 +279,30 @@ struct ClauseSplitter {
 
     private func isLineStart(_ index: Int) -> Bool {
         let before = pending[start..<index]
-        guard let last = before.last(where: { $0 != 32 }) else { return true }
-        return last == UInt8(ascii: "\n")
+        let last = before.lastIndex { $0 != 32 }
+        TextSteps.note(index - (last ?? start))
+        return last.map { pending[$0] == UInt8(ascii: "\n") } ?? true
+    }
+}
+
+/// A character of valid UTF-8 (RFC 3629 §3).
+private struct CharacterAt {
+    let start: Int
+    let end: Int
+    let scalar: Unicode.Scalar
+
+    init(_ start: Int, in bytes: [UInt8]) {
+        let lead = bytes[start]
+        let count = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4
+        self.start = start
+        end = min(start + count, bytes.count)
+        guard count > 1 else {
+            scalar = Unicode.Scalar(lead)
+            return
+        }
+        var value = UInt32(lead) & (0x7F >> UInt32(count))
+        for byte in bytes[(start + 1)..<end] { value = value << 6 | UInt32(byte & 0x3F) }
+        scalar = Unicode.Scalar(value) ?? "\u{FFFD}"
     }
 }
 

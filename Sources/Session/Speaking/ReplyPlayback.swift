@@ -341,10 +341,11 @@ final class ReplyPlayback {
         let heard = Conversation.heard(
             text, marks: speech.marks, audioMilliseconds: position.heard
         ).utf8.count
-        let bytes = Array(text.utf8)
-        let range =
-            max(0, heard - Self.echoBytes.before)..<min(bytes.count, heard + Self.echoBytes.after)
-        return String(decoding: bytes[range], as: UTF8.self)
+        let bytes = text.utf8
+        let first = max(0, heard - Self.echoBytes.before)
+        let end = min(bytes.count, heard + Self.echoBytes.after)
+        let near = bytes.dropFirst(first).prefix(end - first)
+        return String(decoding: near, as: UTF8.self)
     }
 
     // MARK: The end of a reply

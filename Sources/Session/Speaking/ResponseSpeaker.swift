@@ -21,6 +21,8 @@ struct ResponseSpeaker {
     /// Clauses that wait for the synthesiser, each with its item's index.
     private var clauses: [(item: Int, text: String)] = []
     private var clauseHead = 0
+    /// Bytes of the texts that wait.
+    private var clauseBytes = 0
     /// The item whose clause the synthesiser is speaking.
     private var spokenItem: Int?
     private let opus: ResolvedOpusSettings
@@ -53,8 +55,7 @@ struct ResponseSpeaker {
 
     /// Bytes of clauses and speech that wait.
     var heldBytes: Int {
-        let waiting = clauses[clauseHead...].reduce(clauses.heapBytes) { $0 + $1.text.heapBytes }
-        return items.reduce(waiting + items.heapBytes) { $0 + $1.heldBytes }
+        items.reduce(clauses.heapBytes + clauseBytes + items.heapBytes) { $0 + $1.heldBytes }
     }
     /// Bytes of the encoder and its state.
     var encoderBytes: Int { encoder?.heldBytes ?? 0 }
@@ -104,20 +105,27 @@ struct ResponseSpeaker {
     mutating func enqueue(_ clause: String, for index: Int) {
         guard !isMuted, !items[index].isMuted else { return }
         clauses.append((index, clause))
+        clauseBytes += clause.heapBytes
         items[index].addClause()
     }
 
-    /// Gives the synthesiser its next clause, if it is free and not far ahead.
+    /// Gives the synthesiser its next clause, if it is free and not far ahead. A clause of nothing but
+    /// marks and pictures makes no sound, and needs no synthesiser.
     mutating func speakNextClause() {
         while spokenItem == nil, clauseHead < clauses.count, !hasEnough {
             let clause = clauses[clauseHead]
             clauseHead += 1
+            clauseBytes -= clause.text.heapBytes
             if clauseHead == clauses.count {
                 clauses.removeAll(keepingCapacity: true)
                 clauseHead = 0
             }
             spokenItem = clause.item
             items[clause.item].beginClause(bytes: clause.text.utf8.count)
+            guard !clause.text.isSilent else {
+                handleClauseSpoken()
+                continue
+            }
             var request = voice
             request.text = clause.text
             if !speakFromCache(request) {
@@ -173,7 +181,7 @@ struct ResponseSpeaker {
     mutating func mute() {
         isMuted = true
         clauses.removeAll()
-        clauseHead = 0
+        (clauseHead, clauseBytes) = (0, 0)
         for index in items.indices { items[index].drop() }
         stopSynthesis()
     }
@@ -183,6 +191,7 @@ struct ResponseSpeaker {
         clauses.removeFirst(clauseHead)
         clauseHead = 0
         clauses.removeAll { $0.item == index }
+        clauseBytes = clauses.reduce(0) { $0 + $1.text.heapBytes }
         items[index].mute()
         if spokenItem == index { stopSynthesis() }
     }

@@ -2,6 +2,8 @@
 // does the reply itself where the microphone picks up the loudspeaker. The table is English: an
 // assent in another language interrupts. InterruptionJudge decides what follows.
 
+import Codec
+
 /// Judges the words of speech over a reply.
 enum InterruptionWords {
     /// The meaning of the words.
@@ -42,7 +44,7 @@ enum InterruptionWords {
     static func judge(
         _ transcript: String, over reply: String, run: Int = minEchoRun
     ) -> Judgement {
-        let heard = words(of: transcript)
+        let heard = words(of: TranscriptWords.spoken(transcript))
         guard !heard.isEmpty else { return .none }
         if isBackchannel(heard[...]) { return .backchannel }
         let said = words(of: reply)
@@ -61,7 +63,8 @@ enum InterruptionWords {
 
     /// Words in small letters, without marks.
     private static func words(of text: String) -> [String] {
-        text.lowercased().split { !$0.isLetter && !$0.isNumber && $0 != "'" && $0 != "’" }
+        TextSteps.note(text.utf8.count)
+        return text.lowercased().split { !$0.isLetter && !$0.isNumber && $0 != "'" && $0 != "’" }
             .prefix(maxWords).map(String.init)
     }
 

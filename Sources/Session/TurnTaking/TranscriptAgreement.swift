@@ -4,6 +4,8 @@
 //
 // Invariant: `shown` only grows, and nothing of it is ever taken back.
 
+import Codec
+
 /// The words of one item that the client has been shown.
 struct TranscriptAgreement: Equatable {
     /// The text of the deltas so far.
@@ -45,8 +47,9 @@ struct TranscriptAgreement: Equatable {
             return text
         }
         // The next character must begin a word: "go for" is no beginning of "go forward".
+        TextSteps.note(shown.utf8.count)
         guard text.utf8.starts(with: (shown + " ").utf8) else { return nil }
-        let delta = String(text.dropFirst(shown.count))
+        let delta = String(decoding: text.utf8.dropFirst(shown.utf8.count), as: UTF8.self)
         shown = text
         return delta
     }
@@ -66,6 +69,7 @@ struct TranscriptAgreement: Equatable {
     }
 
     private static func words(of text: String) -> [Substring] {
-        text.split(whereSeparator: \.isWhitespace)
+        TextSteps.note(text.utf8.count)
+        return text.split(whereSeparator: \.isWhitespace)
     }
 }

@@ -80,18 +80,19 @@ struct TurnEndEstimator {
 
     /// How a transcript ends; nil: it holds no word.
     static func ending(of transcript: String) -> Ending? {
-        let words = transcript.split(whereSeparator: \.isWhitespace)
+        TextSteps.note(transcript.utf8.count)
+        let words = TranscriptWords.spoken(transcript).split(whereSeparator: \.isWhitespace)
         guard var last = words.last, let final = bare(last) else { return nil }
         // Punctuation counts inside quotation marks too.
         while let character = last.last, closingMarks.contains(character) { last.removeLast() }
-        let isQuestion = last.hasSuffix("?")
+        let isQuestion = last.last.map(questionMarks.contains) ?? false
         let before = words.dropLast().last.flatMap { bare($0) } ?? ""
         if wantsMore(final, after: before, isQuestion: isQuestion) { return .unfinished }
         if last.hasSuffix("...") || last.hasSuffix("…") || last.hasSuffix("-") {
             return .unfinished
         }
         if isQuestion { return .question }
-        guard last.hasSuffix(".") || last.hasSuffix("!"), !isNumber(final),
+        guard last.unicodeScalars.last?.endsSentence == true, !isNumber(final),
             !mayGoOn.contains(final)
         else { return asks(words) && !mayGoOn.contains(final) ? .question : .open }
         return asks(words) ? .question : .sentence
@@ -130,6 +131,8 @@ struct TurnEndEstimator {
 
     // MARK: Words
 
+    /// Of Latin, East Asian, Arabic and Ethiopic script.
+    private static let questionMarks: Set<Character> = ["?", "？", "؟", "፧"]
     private static let closingMarks: Set<Character> = ["\"", "'", "”", "’", "»", ")", "]"]
 
     /// Articles, possessives, conjunctions and fillers.

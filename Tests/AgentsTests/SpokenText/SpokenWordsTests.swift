@@ -130,26 +130,6 @@ import Testing
         #expect(SpokenWords.spoken(written) == spoken, sourceLocation: sourceLocation)
     }
 
-    @Test(arguments: [
-        ("# Results", "Results."), ("## Why? ##", "Why?"), ("#hashtag", "#hashtag"),
-        ("- red\n- green", "red. green."), ("* [x] done", "done."), ("1. Wash", "1. Wash."),
-        ("1234. Wash", "1234. Wash"), ("see [12] there", "see 12 there"),
-        ("> quoted", "quoted"), ("---", ""), ("Text\n===", "Text"),
-        ("| City | °C |\n|---|:-:|\n| Oslo | 5 |", "City, °C. Oslo, 5."),
-        ("```swift\nlet a = 1\n```\nDone.", "Code example. Done."),
-        ("Run `make test`.", "Run make test."),
-        ("```\nnever closed", "Code example."),
-        ("See [the docs](https://example.com/a).", "See the docs."), ("![A cat](cat.png)", "A cat"),
-        ("said so [1](https://a.b) and [^2]", "said so  and "), ("[see [this]](x)", "see this"),
-        ("an [unclosed", "an  unclosed"), ("<https://example.com>", "https://example.com"),
-        ("one<br>two", "one two"), ("a < b", "a < b"), ("**bold** and _it_", "bold and it"),
-        ("***both***", "both"), ("2 * 3", "2 × 3"), ("2*3", "2×3"), ("snake_case", "snake case"),
-        ("~~gone~~", "gone"), (#"5\*"#, "5*"), ("", ""),
-    ])
-    func markdown(written: String, plain: String) {
-        #expect(SpokenMarkdown.plain(written) == plain)
-    }
-
     /// Random text gives some output and never traps.
     @Test func survivesRandomText() {
         var random = SplitMix(state: 7)

@@ -229,7 +229,7 @@ import Testing
         bad("", "invalid_json", nil),
         bad("hello", "invalid_json", nil),
         bad(#"{"type":"input_audio_buffer.commit""#, "invalid_json", nil),
-        bad(#"{"type":"\ud800"}"#, "invalid_json", nil),
+        bad(#"{"type":"\ud800"}"#, "unknown_event_type", "type"),
         bad("[]", "invalid_type", nil),
         bad("{}", "missing_required_parameter", "type"),
         bad(#"{"type":null}"#, "missing_required_parameter", "type"),

@@ -15,12 +15,16 @@ final class CallAgent: LanguageModel, SpeechRecognizer, SlowSpeaker {
     private let asked = Mutex<[ModelRequest]>([])
     private let words = Mutex<String>("go forward ten meters")
     private let isStalling = Mutex<Bool>(false)
+    private let deltas = Mutex<[String]>([CallAgent.reply])
 
     /// What it was asked, oldest first.
     var requests: [ModelRequest] { asked.withLock { $0 } }
 
     /// From now on its replies do not end.
     func stalls() { isStalling.withLock { $0 = true } }
+
+    /// From now on it writes these deltas.
+    func writes(_ deltas: [String]) { self.deltas.withLock { $0 = deltas } }
 
     /// From now on it hears this.
     func hears(_ text: String) { words.withLock { $0 = text } }
@@ -36,7 +40,7 @@ final class CallAgent: LanguageModel, SpeechRecognizer, SlowSpeaker {
     ) async throws {
         asked.withLock { $0.append(request) }
         try await host.sleep(for: .milliseconds(50))
-        try await reply(.text(Self.reply))
+        for delta in deltas.withLock({ $0 }) { try await reply(.text(delta)) }
         if isStalling.withLock({ $0 }) { try await host.sleep(for: .seconds(600)) }
     }
 }

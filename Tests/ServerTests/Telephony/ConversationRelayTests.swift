@@ -3,6 +3,7 @@
 import Codec
 import Session
 import Simulation
+import TestMaterial
 import Testing
 
 @testable import Server
@@ -66,6 +67,58 @@ import Testing
         #expect(messages.first == .user("how far did you go"))
         #expect(messages.last == .user("stop"))
         #expect((world.shownReply ?? "") == shown)
+    }
+
+    private static let written =
+        "**Sure!** We open:\n\n- *Monday*: 9\n- See [our site](https://a.example/h). 👍 Goodbye"
+
+    /// The carrier is sent what a voice says, and the conversation keeps what the model wrote.
+    @Test func theCarrierGetsNoMarkdown() throws {
+        let world = try CallWorld([.conversationRelay], hears: false)
+        let client = try begin(world)
+        world.agent.writes(Self.written.deltas(ofScalars: 5))
+        client.send(prompt("when do you open"))
+        #expect(world.server.run(for: .seconds(1)))
+        let said = client.texts.compactMap { text in
+            text.split(separator: #""token":""#).dropFirst().first?.prefix { $0 != "\"" }
+        }.joined()
+        #expect(said == "Sure! We open: Monday: 9. See our site. Goodbye.")
+        #expect(client.texts.last?.hasSuffix(#""last":true}"#) == true)
+        #expect(client.texts.count { $0.hasSuffix(#""last":true}"#) } == 1)
+        client.send(prompt("thank you"))
+        #expect(world.server.run(for: .seconds(1)))
+        #expect(world.shownReply == Self.written)
+    }
+
+    @Test(arguments: [
+        ("Sure! We open: Monday", "**Sure!** We open:\n\n- *Monday*:"),
+        (
+            "Monday: 9. See our site",
+            "**Sure!** We open:\n\n- *Monday*: 9\n- See [our site](https://a.example/h)."
+        ),
+        ("see our site goodbye", Self.written), ("", ""),
+    ])
+    func whatWasHeardIsFoundInMarkdown(heard: String, shown: String) throws {
+        let world = try CallWorld([.conversationRelay], hears: false)
+        let client = try begin(world)
+        world.agent.writes([Self.written])
+        client.send(prompt("when do you open"))
+        #expect(world.server.run(for: .seconds(1)))
+        client.send(
+            #"{"type":"interrupt","utteranceUntilInterrupt":"\#(heard)","durationUntilInterruptMs":1}"#
+        )
+        client.send(prompt("stop"))
+        #expect(world.server.run(for: .seconds(1)))
+        #expect((world.shownReply ?? "") == shown)
+    }
+
+    @Test func aPromptWithoutWordsIsNoTurn() throws {
+        let world = try CallWorld([.conversationRelay], hears: false)
+        let client = try begin(world)
+        for words in [".", "", "[BLANK_AUDIO]"] { client.send(prompt(words)) }
+        #expect(world.server.run(for: .seconds(1)))
+        #expect(world.agent.requests.isEmpty)
+        #expect(client.texts == [])
     }
 
     @Test func anInterruptionStopsTheReplyInFlight() throws {

@@ -29,6 +29,7 @@ struct AGUIReply: StreamedAnswer {
         let name: String
         var messageID: String
         var arguments = ""
+        var halves = SurrogateHalves()
         var hasResult = false
     }
 
@@ -52,6 +53,7 @@ struct AGUIReply: StreamedAnswer {
     private var openID: String?
     private var openHead = ""
     private var openBytes = 0
+    private var halves = SurrogateHalves()
     /// Messages that are not the agent's, or were said already.
     private var muted: Set<String> = []
     private var said: [Said] = []
@@ -150,12 +152,13 @@ struct AGUIReply: StreamedAnswer {
 
     /// More of a message. Where the start is missing, it starts here.
     private mutating func say(_ event: JSONValue) -> [ModelDelta] {
-        guard event["subagentRunId"]?.string == nil, let text = event["delta"]?.string,
-            !text.isEmpty
-        else { return [] }
         let id = event["messageId"]?.string ?? openID ?? ""
-        guard !muted.contains(id) else { return [] }
-        return say(text, id: id)
+        guard event["subagentRunId"]?.string == nil, !muted.contains(id) else { return [] }
+        guard let delta = event["delta"], delta.utf8?.isEmpty == false else { return [] }
+        let closed = id == openID ? [] : close()
+        openID = id
+        let text = halves.text(of: delta) ?? ""
+        return closed + (text.isEmpty ? [] : say(text, id: id))
     }
 
     private mutating func say(_ text: String, id: String) -> [ModelDelta] {
@@ -180,12 +183,13 @@ struct AGUIReply: StreamedAnswer {
             openHead = ""
             openBytes = 0
         }
-        guard let openID, openBytes > 0 else { return [] }
+        let half = halves.finish()
+        guard let openID, openBytes > 0 || !half.isEmpty else { return [] }
         let message = AGUIMemento.Message(id: openID, text: openHead)
-        said.append(Said(message: message, byteCount: openBytes))
+        said.append(Said(message: message, byteCount: openBytes + half.utf8.count))
         if said.count > Self.maxCalls { said.removeFirst() }
         if !openID.isEmpty { memento.note(message) }
-        return [.messageEnded]
+        return ModelDelta.texts(half) + [.messageEnded]
     }
 
     // MARK: Calls
@@ -198,7 +202,7 @@ struct AGUIReply: StreamedAnswer {
             try begin(id, name: name, messageID: event["parentMessageId"]?.string)
         }
         guard let place = calls.lastIndex(where: { $0.id == id }) else { return [] }
-        try append(event["delta"]?.string ?? "", to: place)
+        try append(calls[place].halves.text(of: event["delta"]) ?? "", to: place)
         return offered.contains(calls[place].name) ? [] : passOn(event, type)
     }
 

@@ -1,0 +1,175 @@
+// Leaves a model's thoughts out of its reply. Reasoning models behind servers without a parser write
+// them between tags into the text: <think>…</think> and its other spellings (ThoughtTag). Thoughts are
+// neither shown, nor spoken, nor kept for the next request, and neither are the tags.
+//
+// A tag in code, between backquotes, is text. A thought ends with the first closing tag of any
+// spelling, or with the message. A closing tag without an opening one is left out alone: what came
+// before it has been shown by then. White space that a message begins with waits for its first word.
+//
+// Invariant: the result depends on the text alone, however it is cut into deltas. Held back is a tag
+// that is not complete, at most `ThoughtTag.maxBytes`, and white space. Each byte is looked at twice at
+// most.
+
+import Codec
+
+/// Filters the text of one message after another.
+struct ThoughtFilter {
+    private enum Place {
+        case text
+        case thought
+        /// Between the marks of a message's head, which names its channel.
+        case head
+    }
+
+    /// Bytes of a head. 64: a role, a channel and a recipient.
+    private static let maxHeadBytes = 64
+
+    private var place = Place.text
+    private var tag: ThoughtTag?
+    /// The head so far.
+    private var head: [UInt8] = []
+    /// White space before the first word of the message.
+    private var space: [UInt8] = []
+    private var hasText = false
+    private var hasThought = false
+    private var code = CodeSpan()
+    private var shown: [UInt8] = []
+
+    /// Bytes on the heap.
+    var heldBytes: Int { space.heapBytes + head.heapBytes }
+
+    /// More of the message.
+    /// - Returns: what may be shown of the text so far; may be empty.
+    mutating func append(_ text: String) -> String {
+        // Most deltas are words, and pass as they are.
+        if hasText, place == .text, tag == nil, !code.isOpen, !text.utf8.contains(where: mayMatter)
+        {
+            TextSteps.note(text.utf8.count)
+            return text
+        }
+        for byte in text.utf8 { take(byte) }
+        return takeShown()
+    }
+
+    /// Whether a tag or code may begin with a byte.
+    private func mayMatter(_ byte: UInt8) -> Bool {
+        byte == UInt8(ascii: "`") || ThoughtTag.mayBegin(with: byte)
+    }
+
+    /// The message is complete.
+    /// - Returns: what was held back and is no tag.
+    mutating func finish() -> String {
+        if let tag { release(tag.bytes) }
+        defer { self = ThoughtFilter() }
+        return takeShown()
+    }
+
+    private mutating func takeShown() -> String {
+        defer { shown = [] }
+        return String(decoding: shown, as: UTF8.self)
+    }
+
+    private mutating func take(_ byte: UInt8) {
+        TextSteps.note()
+        guard var tag else { return begin(byte) }
+        // Taken out, so that its bytes have one owner and are changed in place.
+        self.tag = nil
+        switch tag.take(byte) {
+        case .more: self.tag = tag
+        case .found(let kind): handle(kind)
+        case .none:
+            release(tag.bytes)
+            begin(byte)
+        }
+    }
+
+    private mutating func begin(_ byte: UInt8) {
+        if !code.isOpen || place != .text, let begun = ThoughtTag(beginningWith: byte) {
+            tag = begun
+        } else {
+            release(byte)
+        }
+    }
+
+    private mutating func handle(_ kind: ThoughtTag.Kind) {
+        switch (kind, place) {
+        case (.opening, _): beginThought()
+        case (.closing, .thought), (.end, .thought): place = .text
+        case (.head, _):
+            place = .head
+            head = []
+        case (.body, .head):
+            // Harmony: all channels but the final one are the model's own.
+            let channel = String(decoding: head, as: UTF8.self)
+            if channel.contains("analysis") || channel.contains("commentary") {
+                beginThought()
+            } else {
+                place = .text
+            }
+        case (.body, _), (.closing, _), (.end, _): break
+        }
+    }
+
+    private mutating func beginThought() {
+        place = .thought
+        hasThought = true
+    }
+
+    private mutating func release(_ bytes: [UInt8]) {
+        for byte in bytes { release(byte) }
+    }
+
+    /// A byte is no part of a tag.
+    private mutating func release(_ byte: UInt8) {
+        TextSteps.note()
+        switch place {
+        case .thought: return
+        case .head:
+            head.append(byte)
+            guard head.count > Self.maxHeadBytes else { return }
+            place = .text
+            for byte in head { show(byte) }
+        case .text: show(byte)
+        }
+    }
+
+    private mutating func show(_ byte: UInt8) {
+        guard !hasText else {
+            code.take(byte)
+            shown.append(byte)
+            return
+        }
+        guard byte > 32 else { return space.append(byte) }
+        // A thought and the lines behind it leave no trace.
+        if !hasThought { shown += space }
+        space = []
+        hasText = true
+        show(byte)
+    }
+}
+
+/// Whether a text is within code: a span between backquotes, which ends with its line, or a fenced
+/// block.
+private struct CodeSpan {
+    private var isInSpan = false
+    private var isInBlock = false
+    /// Backquotes in a row.
+    private var run = 0
+
+    var isOpen: Bool { isInSpan || isInBlock || run > 0 }
+
+    mutating func take(_ byte: UInt8) {
+        if byte == UInt8(ascii: "`") {
+            run += 1
+            return
+        }
+        if run >= 3 {
+            isInBlock.toggle()
+            isInSpan = false
+        } else if run > 0, !isInBlock {
+            isInSpan.toggle()
+        }
+        run = 0
+        if byte == UInt8(ascii: "\n") { isInSpan = false }
+    }
+}
