@@ -16,6 +16,7 @@ import websockets.sync.client
 from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer
 from postgresql_server import PostgreSQLServer
 from recordings import DATA, convert
+from strict_pooler import StrictPooler
 
 needs_postgresql = pytest.mark.skipif(
     not PostgreSQLServer.INSTALLED, reason="postgresql is not installed")
@@ -272,6 +273,32 @@ def test_records_reach_postgresql(postgresql, tmp_path):
     first, = [session for session in listed(postgresql.url) if session["id"] == record["id"]]
     assert first["started_at"] == record["started_at"]
     assert "user  hello" in sessions("show", postgresql.url, record["id"])
+
+
+@needs_postgresql
+def test_records_pass_a_pooler_that_knows_no_options(postgresql, tmp_path):
+    """As PgBouncer's package configures it: `options` when connecting are refused."""
+    with StrictPooler(postgresql.port) as pooler:
+        url = f"postgres://parley@127.0.0.1:{pooler.port}/{postgresql.database}"
+        with ParleyServer("--records", url, "--records-spool", str(tmp_path / "s.db")) as server:
+            assert server.talk("--text", "hello").returncode == 0
+            eventually(lambda: len(documents(postgresql)) == 1)
+        assert len(listed(url)) == 1
+    assert pooler.names and all("options" not in names for names in pooler.names)
+
+
+@needs_postgresql
+def test_what_the_url_of_the_database_says_wins(postgresql, tmp_path):
+    postgresql.query("CREATE SCHEMA calls")
+    options = "options=-csearch_path%3Dcalls%20-cstatement_timeout%3D4321&application_name=mine"
+    arguments = ["--records", f"{postgresql.url}?{options}", "--records-spool", str(tmp_path / "s.db")]
+    with ParleyServer(*arguments) as server:
+        assert server.talk("--text", "hello").returncode == 0
+        eventually(lambda: server.metric("parley_record_delivered_sessions_total") == "1")
+        assert postgresql.query("SELECT count(*) FROM calls.parley_sessions") == ["1"]
+        assert postgresql.query(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'mine'") == ["1"]
+    assert postgresql.query("SELECT to_regclass('public.parley_sessions')") == [""]
 
 
 @needs_postgresql

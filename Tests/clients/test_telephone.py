@@ -13,7 +13,9 @@ import subprocess
 import wave
 
 import pytest
-from parley_server import BINARY, HANG_GUARD, ParleyServer
+import websockets
+import websockets.sync.client
+from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer
 from realtime_session import run
 from recordings import DATA, convert
 from telephone_line import Plivo, Twilio, call, speech
@@ -57,6 +59,31 @@ def test_a_call_without_the_carriers_signature_is_refused(phone, headers):
         assert json.loads(refused.value.response.body)["error"]["code"] == "invalid_signature"
 
     run(test())
+
+
+def dialled(port, headers):
+    return websockets.sync.client.connect(
+        f"ws://127.0.0.1:{port}/twilio", additional_headers=headers, **PATIENT_WEBSOCKET)
+
+
+def test_the_port_of_the_url_may_be_signed_or_not_and_ids_are_ids():
+    with ParleyServer(
+        "--telephone", "twilio", "--twilio-auth-token", TOKEN,
+        "--telephone-url", "wss://voice.example.com:8443",
+    ) as server:
+        for place in ("voice.example.com:8443", "voice.example.com"):
+            with dialled(server.port, signature(f"wss://{place}/twilio")):
+                pass
+        with pytest.raises(InvalidStatus):
+            dialled(server.port, signature("wss://voice.example.com:9999/twilio"))
+        log = server.log_path.read_text(encoding="utf-8")
+        assert "telephone-url" in log and "host, port and path" in log
+        with dialled(server.port, signature("wss://voice.example.com/twilio")) as line:
+            line.send(json.dumps({"event": "start", "start": {"callSid": "<b>\r\n\0"}}))
+            with pytest.raises(websockets.exceptions.ConnectionClosed):
+                line.recv(HANG_GUARD)
+            assert line.close_code == 1008
+        assert server.metric("parley_calls_refused_total") == "1"
 
 
 CARRIERS = ["twilio", "telnyx", "exotel", "plivo", "vobiz", "asterisk"]

@@ -2,8 +2,9 @@
 // the carrier has dialled, made with the token of the operator's account. The server cannot see that
 // URL behind a proxy, and so is told it.
 //
-// Sources: Twilio "Webhooks security" (HMAC-SHA1 of the URL, base64); Plivo's server SDK,
-// `validateV3Signature` (HMAC-SHA256 of the URL, a dot and the nonce, base64).
+// Sources: Twilio "Webhooks security" (HMAC-SHA1 of the URL, base64) and "Sign webhooks with shared
+// keys" (the same with HMAC-SHA256, where a rule of the account names a shared key); Plivo's server
+// SDK, `validateV3Signature` (HMAC-SHA256 of the URL, a dot and the nonce, base64).
 
 import COpenSSL
 
@@ -13,6 +14,10 @@ public enum CallSigning: Sendable {
     case twilio
     /// `X-Plivo-Signature-V3`, with `X-Plivo-Signature-V3-Nonce`.
     case plivo
+
+    /// The field by which Twilio names the shared key that has signed, and its algorithm:
+    /// `key=…,algorithm=HMAC_SHA256`. Without it the account's token has signed.
+    public static let settingsField = "X-Twilio-Webhooks-Signature-Settings"
 
     /// The field of Plivo's nonce.
     public static let nonceField = "X-Plivo-Signature-V3-Nonce"
@@ -33,9 +38,15 @@ public enum CallSigning: Sendable {
         guard fields.count(of: field) == 1, let signature = fields[field] else { return false }
         switch self {
         case .twilio:
-            return urls.contains { Self.matches(signature, self.signature(of: $0, token: token)) }
+            let digest = Self.twilioDigest(fields)
+            return urls.contains { url in
+                Self.matches(signature, Self.code(of: url, digest, token))
+            }
         case .plivo:
-            guard let nonce = fields[Self.nonceField] else { return false }
+            // An empty nonce would make one signature good for every call.
+            guard fields.count(of: Self.nonceField) == 1, let nonce = fields[Self.nonceField],
+                !nonce.isEmpty
+            else { return false }
             // While a token is exchanged, there is one signature for each of the two.
             let signatures = signature.split(separator: ",").prefix(4)
             return urls.contains { url in
@@ -48,19 +59,30 @@ public enum CallSigning: Sendable {
     /// The signature of a URL; empty where OpenSSL cannot make it.
     public func signature(of url: String, nonce: String = "", token: String) -> String {
         switch self {
-        case .twilio: Self.code(of: url, "SHA1", bytes: 20, token)
-        case .plivo: Self.code(of: "\(url).\(nonce)", "SHA256", bytes: 32, token)
+        case .twilio: Self.code(of: url, .sha1, token)
+        case .plivo: Self.code(of: "\(url).\(nonce)", .sha256, token)
         }
     }
 
-    private static func code(
-        of text: String, _ digest: String, bytes: Int, _ token: String
-    ) -> String {
+    private enum Digest: String {
+        case sha1 = "SHA1"
+        case sha256 = "SHA256"
+
+        var bytes: Int { self == .sha1 ? 20 : 32 }
+    }
+
+    /// The digest that the request names. The client chooses it, which proves nothing: each needs
+    /// the operator's secret.
+    private static func twilioDigest(_ fields: HTTPFields) -> Digest {
+        fields[settingsField]?.contains("algorithm=HMAC_SHA256") == true ? .sha256 : .sha1
+    }
+
+    private static func code(of text: String, _ digest: Digest, _ token: String) -> String {
         let text = Array(text.utf8)
         let token = Array(token.utf8)
-        var code = [UInt8](repeating: 0, count: bytes)
+        var code = [UInt8](repeating: 0, count: digest.bytes)
         let made = EVP_Q_mac(
-            nil, "HMAC", nil, digest, nil, token, token.count, text, text.count, &code,
+            nil, "HMAC", nil, digest.rawValue, nil, token, token.count, text, text.count, &code,
             code.count, nil)
         guard made != nil else {
             ERR_clear_error()

@@ -42,6 +42,28 @@ public enum TelephoneCarrier: String, CaseIterable, Sendable {
     }
 }
 
+extension TelephoneCarrier {
+    /// Whether a text can be an id of this carrier's: ASCII letters and digits, and the marks that
+    /// its documentation shows in ids. Twilio: `CA` and 32 hexadecimal digits; SignalWire, Plivo,
+    /// Vobiz and Exotel: hexadecimal digits, some as UUIDs; Telnyx: `v3:` and base64; Asterisk: the
+    /// name or number of a channel (`PJSIP/alice-00000001`, `Local/5@default-00000002;1`,
+    /// `1700000000.12`).
+    ///
+    /// The lengths are not checked: carriers have changed them.
+    func isIdentifier(_ text: String) -> Bool {
+        let marks = marksOfIdentifiers
+        return text.utf8.allSatisfy { $0.isASCIIAlphanumeric || marks.contains($0) }
+    }
+
+    private var marksOfIdentifiers: String.UTF8View {
+        switch self {
+        case .twilio, .signalwire, .exotel, .plivo, .vobiz: "-_".utf8
+        case .telnyx, .conversationRelay: "-_:=+/".utf8
+        case .asterisk: "-_.:/@;+".utf8
+        }
+    }
+}
+
 extension TelephoneCarrier: LosslessStringConvertible {
     /// The carrier with this name.
     public init?(_ description: String) { self.init(rawValue: description) }

@@ -51,6 +51,19 @@ public struct TelephoneCall: Equatable, Sendable {
         parameters.append(TelephoneParameter(name, value))
     }
 
+    /// Checks the names that the carrier gave: they stand in logs, records, pages and header
+    /// fields.
+    /// - Throws: `name`, where an id has a character that no id of the carrier has, or a number of
+    ///   the call has a control character.
+    func checkNames() throws(TelephoneError) {
+        guard carrier.isIdentifier(callID) else { throw .name(.init("call id")) }
+        guard carrier.isIdentifier(streamID) else { throw .name(.init("stream id")) }
+        for number in [from, to].compactMap(\.self) {
+            guard number.unicodeScalars.allSatisfy({ $0.properties.generalCategory != .control })
+            else { throw .name(.init("number")) }
+        }
+    }
+
     /// Heap bytes of its texts.
     public var heapBytes: Int {
         parameters.reduce(
@@ -125,6 +138,8 @@ public enum TelephoneError: Error, Equatable, Sendable {
     case payload
     /// A text or a list is longer than `TelephoneLimits` allow.
     case tooLong(StaticName)
+    /// An id or a number of the call has a character that none of its kind has.
+    case name(StaticName)
     /// This server has no codec for the line's audio.
     case coding(String)
 

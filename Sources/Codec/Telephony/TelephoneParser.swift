@@ -33,6 +33,14 @@ public struct TelephoneParser: ~Copyable {
     public mutating func parse(
         _ message: UnsafeRawBufferPointer, from carrier: TelephoneCarrier
     ) throws(TelephoneError) -> TelephoneMessage {
+        let message = try read(message, from: carrier)
+        if case .started(let start) = message { try start.call.checkNames() }
+        return message
+    }
+
+    private mutating func read(
+        _ message: UnsafeRawBufferPointer, from carrier: TelephoneCarrier
+    ) throws(TelephoneError) -> TelephoneMessage {
         if decodedAudio.allocatedBytes > Self.retainedAudioBytes {
             decodedAudio = ByteWriter(capacity: Self.smallestAudioBuffer)
         } else {

@@ -1,4 +1,9 @@
 // A connection to a PostgreSQL server, by libpq, whose calls wait. Confined to one thread.
+//
+// Nothing is sent when connecting that a pooler refuses: PgBouncer knows no `options`, as its
+// package configures it. What the operator writes into the URL wins over what is set here. Limits
+// of time belong to a transaction, because a pooler gives each transaction another connection of
+// its own.
 
 import CPostgreSQL
 import Glibc
@@ -22,12 +27,11 @@ final class PostgreSQLConnection {
     /// Connects.
     /// - Parameter url: `postgres://…`, or any connection string of libpq.
     init(url: String) throws(PostgreSQLError) {
-        // The first "dbname" is expanded as a connection string; what follows has precedence.
+        // "dbname" is expanded as a connection string, which has precedence over what is before it.
         let options: [(String, String)] = [
-            ("dbname", url), ("connect_timeout", "\(Self.timeoutSeconds)"),
-            ("application_name", "parley"), ("tcp_user_timeout", "\(Self.timeoutSeconds * 1_000)"),
-            ("keepalives_idle", "\(Self.timeoutSeconds)"),
-            ("options", "-c statement_timeout=\(Self.timeoutSeconds * 1_000)"),
+            ("connect_timeout", "\(Self.timeoutSeconds)"), ("application_name", "parley"),
+            ("tcp_user_timeout", "\(Self.timeoutSeconds * 1_000)"),
+            ("keepalives_idle", "\(Self.timeoutSeconds)"), ("dbname", url),
         ]
         let names = options.map { strdup($0.0) } + [nil]
         let values = options.map { strdup($0.1) } + [nil]
@@ -49,6 +53,29 @@ final class PostgreSQLConnection {
     }
 
     deinit { PQfinish(handle) }
+
+    /// Runs statements in one transaction, in which each has a limit of time: the operator's, of
+    /// the URL, the role or the database, or else `timeoutSeconds`.
+    /// - Throws: what a statement threw. Nothing of the transaction is left then.
+    func transaction<Value>(
+        _ statements: () throws(PostgreSQLError) -> Value
+    ) throws(PostgreSQLError) -> Value {
+        try run("BEGIN")
+        do throws(PostgreSQLError) {
+            // As SET LOCAL, where there is no limit yet.
+            try run(
+                """
+                SELECT set_config('statement_timeout', '\(Self.timeoutSeconds * 1_000)', true)
+                WHERE current_setting('statement_timeout') = '0'
+                """)
+            let value = try statements()
+            try run("COMMIT")
+            return value
+        } catch {
+            _ = try? run("ROLLBACK")
+            throw error
+        }
+    }
 
     /// The rows of a statement, as text; nil stands for null.
     @discardableResult

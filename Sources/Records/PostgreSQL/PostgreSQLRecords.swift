@@ -31,7 +31,10 @@ struct PostgreSQLRecords {
 
     /// Brings the schema to the newest version.
     func migrate() throws(PostgreSQLError) {
-        try connection.run("BEGIN")
+        try connection.transaction { () throws(PostgreSQLError) in try upgrade() }
+    }
+
+    private func upgrade() throws(PostgreSQLError) {
         try connection.run("SELECT pg_advisory_xact_lock(\(Self.migrationLock))")
         try connection.run("CREATE TABLE IF NOT EXISTS parley_schema (version int NOT NULL)")
         let known = try connection.run("SELECT max(version) FROM parley_schema")
@@ -47,18 +50,12 @@ struct PostgreSQLRecords {
             }
             try connection.run("INSERT INTO parley_schema VALUES ($1)", "\(number + 1)")
         }
-        try connection.run("COMMIT")
     }
 
     /// Writes records, all or none. One that is there already is replaced.
     func write(_ documents: [RecordDocument]) throws(PostgreSQLError) {
-        try connection.run("BEGIN")
-        do throws(PostgreSQLError) {
+        try connection.transaction { () throws(PostgreSQLError) in
             for document in documents { try write(document) }
-            try connection.run("COMMIT")
-        } catch {
-            _ = try? connection.run("ROLLBACK")
-            throw error
         }
     }
 
@@ -79,30 +76,36 @@ struct PostgreSQLRecords {
 
     /// Deletes records of sessions that ended so many days ago.
     func deleteRecords(olderThanDays days: Int) throws(PostgreSQLError) {
-        try connection.run(
-            "DELETE FROM parley_sessions WHERE ended_at < now() - make_interval(days => $1)",
-            "\(days)")
+        try connection.transaction { () throws(PostgreSQLError) in
+            _ = try connection.run(
+                "DELETE FROM parley_sessions WHERE ended_at < now() - make_interval(days => $1)",
+                "\(days)")
+        }
     }
 
     // MARK: Reading
 
     /// Sessions, the newest first: id, begin, end, reason and number of responses.
     func list(since milliseconds: Int, limit: Int) throws(PostgreSQLError) -> [[String?]] {
-        try connection.run(
-            """
-            SELECT id, to_char(min(started_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-                to_char(max(ended_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-                (array_agg(end_reason ORDER BY started_at DESC))[1]
-            FROM parley_sessions WHERE started_at >= $1
-            GROUP BY id ORDER BY min(started_at) DESC, id LIMIT $2
-            """, Timestamp.text(milliseconds: milliseconds), "\(limit)")
+        try connection.transaction { () throws(PostgreSQLError) in
+            try connection.run(
+                """
+                SELECT id,
+                    to_char(min(started_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+                    to_char(max(ended_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+                    (array_agg(end_reason ORDER BY started_at DESC))[1]
+                FROM parley_sessions WHERE started_at >= $1
+                GROUP BY id ORDER BY min(started_at) DESC, id LIMIT $2
+                """, Timestamp.text(milliseconds: milliseconds), "\(limit)")
+        }
     }
 
     /// The documents of a session, one for each server that has had it, the first one first.
     func documents(_ sessionID: String) throws(PostgreSQLError) -> [String] {
-        try connection.run(
-            "SELECT document FROM parley_sessions WHERE id = $1 ORDER BY started_at", sessionID
-        ).compactMap { $0.first.flatMap { $0 } }
+        try connection.transaction { () throws(PostgreSQLError) in
+            try connection.run(
+                "SELECT document FROM parley_sessions WHERE id = $1 ORDER BY started_at", sessionID)
+        }.compactMap { $0.first.flatMap { $0 } }
     }
 }
 

@@ -72,7 +72,13 @@ package enum RefusalReason: Int, CaseIterable, Error, Sendable {
         case .expiredCredential: (.authExpired, "expired token")
         case .wrongClaims: (.authClaims, "jwt-audience, jwt-issuer or times of a token")
         case .insufficientCredential: (.authInsufficient, "insufficient credential")
-        case .callSignature: (.authSignature, "telephone-url or the carrier's token")
+        case .callSignature:
+            (
+                .authSignature,
+                "the carrier's signature is missing or of another URL or token: compare "
+                    + "telephone-url (without it, the Host) with the URL that the carrier dials, "
+                    + "its host, port and path, and the token with that of the carrier's account"
+            )
         case .failedAttempts: (.authLimited, "auth-failures-per-minute-per-address")
         case .model: (.refusedModel, "models of a credential")
         case .credentialSessions: (.refusedCredentialSessions, "max-sessions-per-key")

@@ -101,13 +101,7 @@ extension Shard {
             parameters = try self.parameters(of: start, line, place, recordingConsent: &consent)
         } catch {
             release(place)
-            metrics.add(.callsRefused)
-            logger.warning(
-                "call refused",
-                metadata: [
-                    "carrier": "\(line.carrier.rawValue)", "code": "\(error.code)",
-                    "param": "\(error.param ?? "none")",
-                ])
+            refuseCall(of: line, code: error.code, param: error.param ?? "none")
             return closeWebSocket(
                 connection, .policyViolation, reason: "A parameter of the call is not valid.")
         }
@@ -133,6 +127,16 @@ extension Shard {
         var response = ResponseParameters()
         response.instructions = greeting
         take(.responseCreate(response), of: live, on: connection)
+    }
+
+    /// Counts and logs a call that does not begin.
+    private func refuseCall(of line: TelephoneLine, code: String, param: String) {
+        metrics.add(.callsRefused)
+        logger.warning(
+            "call refused",
+            metadata: [
+                "carrier": "\(line.carrier.rawValue)", "code": "\(code)", "param": "\(param)",
+            ])
     }
 
     /// The session of a call: what its parameters ask for, in the line's format.
@@ -217,12 +221,17 @@ extension Shard {
             logger.debug(
                 "bad message of a carrier",
                 metadata: ["carrier": "\(line.carrier.rawValue)", "rule": "\(error)"])
-            if case .coding = error {
+            switch error {
+            case .coding:
                 closeWebSocket(
                     connection, .unsupportedData, reason: "The line's codec is not supported.")
-                return price
+            case .name(let name):
+                refuseCall(of: line, code: "invalid_value", param: "\(name)")
+                closeWebSocket(
+                    connection, .policyViolation, reason: "An id of the call is not valid.")
+            case .notJSON, .notAnObject, .missing, .payload, .tooLong:
+                spendFloodBudget(1, of: connection)
             }
-            spendFloodBudget(1, of: connection)
         }
         return spendWork(price, of: connection)
     }

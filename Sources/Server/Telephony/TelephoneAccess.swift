@@ -69,7 +69,9 @@ struct TelephoneAccess {
         }
     }
 
-    /// The URL as the carrier may have signed it: carriers write one scheme or the other.
+    /// The forms of the URL that the carrier may have signed. Carriers write one scheme or the
+    /// other. They sign a URL without its port or with it, which their own libraries accept both;
+    /// where the URL has none, the port is that of the scheme. Another port is never accepted.
     private func signedURLs(of request: HTTPRequest, _ source: RequestSource) -> [String] {
         let target = request.path + (request.query.map { "?\($0)" } ?? "")
         let authority = url.map { url in
@@ -77,7 +79,21 @@ struct TelephoneAccess {
         }
         var place = authority ?? source.host
         while place.hasSuffix("/") { place.removeLast() }
-        return ["wss", "https", "ws", "http"].map { "\($0)://\(place)\(target)" }
+        let (host, port) = Self.hostAndPort(of: place)
+        let schemes = [("wss", "443"), ("https", "443"), ("ws", "80"), ("http", "80")]
+        return schemes.flatMap { scheme, usual in
+            [host, "\(host):\(port ?? usual)"].map { "\(scheme)://\($0)\(target)" }
+        }
+    }
+
+    /// Splits an authority; the port is nil where there is none. An IPv6 address has brackets.
+    private static func hostAndPort(of authority: String) -> (host: String, port: String?) {
+        guard let colon = authority.lastIndex(of: ":") else { return (authority, nil) }
+        let port = authority[authority.index(after: colon)...]
+        guard !port.isEmpty,
+            port.utf8.allSatisfy({ $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") })
+        else { return (authority, nil) }
+        return (String(authority[..<colon]), String(port))
     }
 }
 

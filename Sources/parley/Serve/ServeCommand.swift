@@ -58,8 +58,11 @@ struct ServeCommand: ParsableCommand {
 
     private func serve(_ invocation: ServeInvocation) throws(CommandFailure) {
         let settings = invocation.settings
+        let folds = LogFolds { Double(MonotonicClock.now.nanoseconds) / 1e9 }
         LoggingSystem.bootstrap { _ in
-            LineLogHandler(format: settings.logFormat, level: settings.logLevel.level)
+            FoldingLogHandler(
+                LineLogHandler(format: settings.logFormat, level: settings.logLevel.level),
+                folds: folds)
         }
         let logger = Logger(label: "parley")
         for warning in invocation.warnings { logger.warning("\(warning)") }

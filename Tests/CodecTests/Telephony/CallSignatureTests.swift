@@ -32,6 +32,20 @@ import Testing
                 token: "12345"))
     }
 
+    /// The value is that of Python's `hmac`.
+    @Test func twilioSignsWithASharedKey() {
+        let url = "wss://voice.example.com/twilio"
+        func signed(_ settings: String?) -> Bool {
+            var head = fields(
+                ("X-Twilio-Signature", "J8wXTi7iwbMt+WFaF5o+m8vadxri7hpfs/KIfvNXW8Q="))
+            if let settings { head.append(CallSigning.settingsField, settings) }
+            return CallSigning.twilio.isSigned(head, [url], token: "12345")
+        }
+        #expect(signed("key=SK1,algorithm=HMAC_SHA256"))
+        #expect(!signed("key=SK1,algorithm=HMAC_SHA1"))
+        #expect(!signed(nil))
+    }
+
     @Test func plivoSignsTheURLAndANonce() {
         let url = "https://voice.example.com/plivo"
         func signed(_ signature: String, nonce: String = "777") -> Bool {
@@ -44,6 +58,9 @@ import Testing
         #expect(signed("other,\(plivo)"))
         #expect(!signed(plivo, nonce: "778"))
         #expect(!signed("other"))
+        // An empty nonce would make one signature good for every call.
+        let unsalted = CallSigning.plivo.signature(of: url, nonce: "", token: "12345")
+        #expect(!signed(unsalted, nonce: ""))
         #expect(
             !CallSigning.plivo.isSigned(
                 fields(("X-Plivo-Signature-V3", plivo)), [url], token: "12345"))

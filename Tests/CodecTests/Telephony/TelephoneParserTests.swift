@@ -41,6 +41,43 @@ import Testing
     }
 
     @Test(arguments: [
+        ("CA02a4a2b4", TelephoneCarrier.twilio, true), ("b77e037d-52a1", .plivo, true),
+        ("v3:MdI91X4l_WF-Es7Igb==", .telnyx, true), ("", .exotel, true),
+        ("PJSIP/alice-00000001", .asterisk, true), ("Local/5@default-00000002;1", .asterisk, true),
+        ("v3:MdI91X4l", .conversationRelay, true),
+        ("<img src=x>", .twilio, false), ("CA1\\u0000", .twilio, false),
+        ("CA1\\r\\nX: y", .telnyx, false),
+        ("CA 1", .asterisk, false), ("CÄ1", .signalwire, false), ("a\\u202eb", .vobiz, false),
+        ("'", .exotel, false),
+    ])
+    func anIDHasTheCharactersOfItsCarrier(
+        id: String, carrier: TelephoneCarrier, isValid: Bool
+    ) throws {
+        let text =
+            switch carrier {
+            case .asterisk: #"{"event":"MEDIA_START","channel_id":"\#(id)","format":"ulaw"}"#
+            case .conversationRelay: #"{"type":"setup","callSid":"\#(id)"}"#
+            case .telnyx: #"{"event":"start","start":{"call_control_id":"\#(id)"}}"#
+            case .exotel: #"{"event":"start","start":{"call_sid":"\#(id)"}}"#
+            case .plivo, .vobiz: #"{"event":"start","start":{"callId":"\#(id)"}}"#
+            case .twilio, .signalwire: #"{"event":"start","start":{"callSid":"\#(id)"}}"#
+            }
+        guard isValid else {
+            #expect(throws: TelephoneError.name(.init("call id"))) {
+                try started(text, by: carrier)
+            }
+            return
+        }
+        #expect(try started(text, by: carrier).call.callID == id)
+    }
+
+    @Test func aNumberHasNoControlCharacters() {
+        #expect(throws: TelephoneError.name(.init("number"))) {
+            try started(#"{"event":"start","start":{"from":"+1\n2"}}"#, by: .twilio)
+        }
+    }
+
+    @Test(arguments: [
         ("PCMU", 8_000, LineCoding.mulaw), ("PCMA", 8_000, .alaw), ("OPUS", 16_000, .opus),
         ("L16", 8_000, .linear8), ("L16", 24_000, .linear24),
     ])

@@ -56,6 +56,44 @@ import Testing
         #expect(try twilio([bearer] + signed("wss://other/twilio")) == 403)
     }
 
+    /// Carriers sign a URL without its port or with it.
+    @Test(arguments: [
+        ("wss://voice.example.com:8443", "voice.example.com", true),
+        ("wss://voice.example.com:8443", "voice.example.com:8443", true),
+        ("wss://voice.example.com:8443", "voice.example.com:443", false),
+        ("wss://voice.example.com:443", "voice.example.com", true),
+        ("wss://voice.example.com", "voice.example.com:443", true),
+        ("wss://voice.example.com", "voice.example.com:8443", false),
+        ("wss://[2001:db8::1]:8443", "[2001:db8::1]", true),
+        ("wss://[2001:db8::1]", "[2001:db8::1]:443", true),
+    ])
+    func thePortOfTheURLMayBeSignedOrNot(url: String, signed: String, isValid: Bool) throws {
+        let twilio = try status("/twilio", self.signed("wss://\(signed)/twilio")) {
+            $0.twilioAuthToken = "12345"
+            $0.telephoneURL = url
+        }
+        #expect(twilio == (isValid ? 101 : 403))
+        let signature = CallSigning.plivo.signature(
+            of: "https://\(signed)/plivo", nonce: "n", token: "t")
+        let fields = [("X-Plivo-Signature-V3", signature), (CallSigning.nonceField, "n")]
+        let plivo = try status("/plivo", fields) {
+            $0.plivoAuthToken = "t"
+            $0.telephoneURL = url
+        }
+        #expect(plivo == (isValid ? 101 : 403))
+    }
+
+    @Test func anEmptyNonceProvesNothing() throws {
+        let signature = CallSigning.plivo.signature(
+            of: "https://voice.example.com/plivo", nonce: "", token: "t")
+        let fields = [("X-Plivo-Signature-V3", signature), (CallSigning.nonceField, "")]
+        #expect(
+            try status("/plivo", fields) {
+                $0.plivoAuthToken = "t"
+                $0.telephoneURL = Self.url
+            } == 403)
+    }
+
     /// A server without keys believes no credential: anybody could make one up.
     @Test(arguments: ["Bearer anything", "Basic \(Base64.text(of: Array("any:thing".utf8)))"])
     func aServerWithoutKeysTakesNoOtherProof(authorization: String) throws {
