@@ -172,7 +172,8 @@ extension Shard {
     ) {
         if connection.isTelephone { return receiveLine(message, on: connection) }
         do throws(ClientEventError) {
-            let (event, eventID) = try eventParser.parse(message, in: live.dialect)
+            let (event, eventID) = try eventParser.parse(
+                message, in: live.dialect, audioWithin: live.session.audioLimit)
             metrics.add(event.metric)
             guard admits(event, eventID: eventID, to: live, on: connection) else { return }
             if case .inputAudioBufferAppend = event { batchReads(of: connection) }
