@@ -78,15 +78,6 @@ extension ClientEventError {
                 + "messages. A relay must keep the type of each message.", param: "audio")
     }
 
-    /// More uncommitted audio than `maxBufferedAudioSeconds`.
-    static func inputBufferFull(maxSeconds: Int) -> Self {
-        Self(
-            code: "input_audio_buffer_full",
-            message: "The input audio buffer holds at most "
-                + "\(maxSeconds) s: commit or clear it.",
-            param: "audio")
-    }
-
     /// A commit of less audio than the protocol's minimum.
     static func commitTooShort(buffered: Int, minimum: Int) -> Self {
         Self(
@@ -178,13 +169,6 @@ extension ClientEventError {
             code: "unsupported_audio",
             message: "An item's audio cannot be audio/opus: append its packets to the input "
                 + "audio buffer, one a message.", param: "item.content.audio")
-    }
-
-    /// More audio in an item than `maxBufferedAudioSeconds`.
-    static func itemAudioTooLong(maxSeconds: Int) -> Self {
-        Self(
-            code: "audio_too_long", message: "An item's audio lasts at most \(maxSeconds) s.",
-            param: "item.content.audio")
     }
 }
 

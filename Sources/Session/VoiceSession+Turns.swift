@@ -9,6 +9,16 @@ extension VoiceSession {
 
     // MARK: Hearing
 
+    /// How much audio one event may bring. Of Opus an event brings a packet.
+    public var audioLimit: AudioLimit {
+        let seconds = context.limits.maxBufferedAudioSeconds
+        let format = parameters.inputFormat
+        let maxBytes =
+            format == .opus
+            ? ClientEventLimits.maxAudioBytes : format.bytes(inMilliseconds: seconds * 1_000 + 1)
+        return AudioLimit(maxBytes: maxBytes, maxSeconds: seconds)
+    }
+
     /// A binary message: its number, where the client numbers its messages, and the audio.
     func appendMessage(_ message: RawSpan, at now: Instant) throws(ClientEventError) {
         guard !message.beginsAsEvent else { throw .eventInBinaryMessage }

@@ -19,6 +19,12 @@ public enum Base64 {
     /// Characters that encode a number of bytes, padding included.
     public static func encodedCount(ofBytes bytes: Int) -> Int { (bytes + 2) / 3 * 4 }
 
+    /// Bytes that a text encodes: exact for every valid one.
+    public static func decodedCount(of text: UnsafeRawBufferPointer) -> Int {
+        // Groups of four characters less the padding.
+        text.count / 4 * 3 - text.suffix(2).count { $0 == padding }
+    }
+
     private static let padding = UInt8(ascii: "=")
 
     // MARK: - Encoding

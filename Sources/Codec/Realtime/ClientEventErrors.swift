@@ -76,6 +76,21 @@ extension ClientEventError {
         invalid(path, "expected at most \(maximum) \(unit), got \(count)")
     }
 
+    /// More uncommitted audio than a session's input buffer holds.
+    package static func inputBufferFull(maxSeconds: Int) -> ClientEventError {
+        ClientEventError(
+            code: "input_audio_buffer_full",
+            message: "The input audio buffer holds at most \(maxSeconds) s: commit or clear it.",
+            param: "audio")
+    }
+
+    /// More audio in an item than a session takes.
+    package static func itemAudioTooLong(maxSeconds: Int) -> ClientEventError {
+        ClientEventError(
+            code: "audio_too_long", message: "An item's audio lasts at most \(maxSeconds) s.",
+            param: "item.content.audio")
+    }
+
     /// A field should be base64.
     static func notBase64(_ path: String) -> ClientEventError {
         invalid(path, "expected base64 (RFC 4648 section 4) with its padding")

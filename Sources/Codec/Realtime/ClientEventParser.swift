@@ -34,11 +34,14 @@ public struct ClientEventParser: ~Copyable {
     package var audioBufferBytes: Int { decodedAudio.allocatedBytes }
 
     /// Parses one text message in the client's dialect.
+    /// - Parameter limit: the session's limit of audio; nil: the protocol's alone.
     /// - Throws: a `ClientEventError` whose `code` is one of `invalid_json`, `invalid_type`,
-    ///   `invalid_value`, `missing_required_parameter`, `unknown_event_type`, or an `unsupported_…`
-    ///   code for a protocol feature that this server does not have.
+    ///   `invalid_value`, `missing_required_parameter`, `unknown_event_type`, an `unsupported_…`
+    ///   code for a protocol feature that this server does not have, or, beyond the limit,
+    ///   `input_audio_buffer_full` or `audio_too_long`.
     public mutating func parse(
-        _ message: UnsafeRawBufferPointer, in dialect: RealtimeDialect = .ga
+        _ message: UnsafeRawBufferPointer, in dialect: RealtimeDialect = .ga,
+        audioWithin limit: AudioLimit? = nil
     ) throws(ClientEventError) -> (event: ClientEvent, eventID: String?) {
         if decodedAudio.allocatedBytes > Self.retainedAudioBytes {
             decodedAudio = ByteWriter(capacity: Self.smallestAudioBuffer)
@@ -48,7 +51,7 @@ public struct ClientEventParser: ~Copyable {
         let fields = try fields(of: message)
         let eventID = try fields.read(EventHeader.eventID)
         do {
-            return (try event(fields, in: dialect), eventID)
+            return (try event(fields, in: dialect, limit), eventID)
         } catch {
             var error = error
             error.eventID = eventID
@@ -72,15 +75,16 @@ public struct ClientEventParser: ~Copyable {
     }
 
     private mutating func event(
-        _ fields: EventFields, in dialect: RealtimeDialect
+        _ fields: EventFields, in dialect: RealtimeDialect, _ limit: AudioLimit?
     ) throws(ClientEventError) -> ClientEvent {
         // Checked first, and without copying the name, because nearly all events of a call are
         // appends.
         if try fields.value(of: EventHeader.type).isString("input_audio_buffer.append") {
-            try decodeAppendedAudio(fields)
+            try decodeAppendedAudio(fields, limit)
             let sequence = try fields.read(AppendFields.sequence)
             return .inputAudioBufferAppend(sequence: sequence.map(UInt16.init))
         }
+        try limit?.check(itemsOf: fields.object)
         let name = try fields.read(EventHeader.type)
         if dialect == .beta, let type = BetaClientEvents(rawValue: name) {
             return try type.event(fields)
@@ -134,9 +138,10 @@ public struct ClientEventParser: ~Copyable {
     }
 
     private mutating func decodeAppendedAudio(
-        _ fields: EventFields
+        _ fields: EventFields, _ limit: AudioLimit?
     ) throws(ClientEventError) {
         let value = try fields.value(of: AppendFields.audio)
+        try limit?.check(appended: value)
         try value.decodeBase64(
             at: fields.place(of: AppendFields.audio.name), into: &decodedAudio)
     }

@@ -180,7 +180,8 @@ extension Shard {
         observation.begin(.sideband(input.link), live.session.parameters)
         defer { observation.end() }
         do throws(ClientEventError) {
-            let (event, eventID) = try parse(input.text)
+            let (event, eventID) = try parse(
+                input.text, audioWithin: live.session.audioLimit)
             price += event.workPrice
             if event.isOfTheUsersDevice {
                 var refusal = ClientEventError.notFromSideband
@@ -206,10 +207,11 @@ extension Shard {
     }
 
     private func parse(
-        _ text: [UInt8]
+        _ text: [UInt8], audioWithin limit: AudioLimit
     ) throws(ClientEventError) -> (event: ClientEvent, eventID: String?) {
         let outcome = text.withUnsafeBytes { bytes in
-            Result { () throws(ClientEventError) in try eventParser.parse(bytes) }
+            Result { () throws(ClientEventError) in try eventParser.parse(bytes, audioWithin: limit)
+            }
         }
         return try outcome.get()
     }

@@ -174,7 +174,8 @@ extension Shard {
         // The bytes of audio have no price: the tick's share of audio bounds them.
         var price = WorkPrice.text(bytes: message.count)
         do throws(ClientEventError) {
-            let (event, eventID) = try eventParser.parse(message, in: live.dialect)
+            let (event, eventID) = try eventParser.parse(
+                message, in: live.dialect, audioWithin: live.session.audioLimit)
             metrics.add(event.metric)
             if case .inputAudioBufferAppend = event { price = 0 } else { price += event.workPrice }
             guard admits(event, eventID: eventID, to: live, on: connection) else {

@@ -49,9 +49,13 @@ final class InputAudioDecoder {
             + (resampler == nil ? 0 : Resampler.stateBytes)
     }
 
+    /// Samples of the last Opus packet; a lost one counts as as many.
+    private(set) var packetSamples = OpusInput.usualSamples
+
     /// Forgets the stream and starts another.
     func reset() {
         hasRefused = false
+        packetSamples = OpusInput.usualSamples
         if opus != nil { opus!.reset() }
         if resampler != nil { resampler!.reset() }
     }
@@ -98,6 +102,7 @@ final class InputAudioDecoder {
         var repairs = OpusInput.Repairs()
         let error = opus!.decode(
             packet, missing: missing, repairs: &repairs, into: context.scratch.decoded, sink)
+        packetSamples = repairs.packetSamples
         context.counters.packetsRecovered += repairs.recovered
         context.counters.packetsConcealed += repairs.concealed
         guard let error else { return }

@@ -21,6 +21,8 @@ struct OpusInput: ~Copyable {
         var recovered = 0
         /// Lost or corrupt packets that were concealed, or lay in a gap.
         var concealed = 0
+        /// Samples of the last packet, as many as the next lost one counts.
+        var packetSamples = OpusInput.usualSamples
     }
 
     private var decoder: OpusDecoder
@@ -28,7 +30,7 @@ struct OpusInput: ~Copyable {
     private var packetSamples = OpusInput.usualSamples
 
     /// 20 ms.
-    private static let usualSamples = 320
+    static let usualSamples = 320
 
     /// - Throws: what libopus says where it has no memory.
     init() throws(OpusError) { decoder = try OpusDecoder(rate: .hz16000) }
@@ -48,6 +50,7 @@ struct OpusInput: ~Copyable {
         into room: UnsafeMutableBufferPointer<Int16>,
         _ sink: (UnsafeBufferPointer<Int16>) -> Void
     ) -> OpusError? {
+        defer { repairs.packetSamples = packetSamples }
         if let missing, missing > 0 { fillGap(missing, before: packet, &repairs, room, sink) }
         if packet.isEmpty, missing != nil {
             conceal(packetSamples, room, sink)

@@ -18,6 +18,7 @@ final class SpeechInput {
     private(set) var buffer: InputAudioBuffer
     private var decoder: InputAudioDecoder?
     private var order = PacketOrder()
+    private var gaps = GapAllowance()
     /// When audio last came, until the decoder has been given back.
     private(set) var lastAudio: Instant?
     /// When `releaseIfIdle` is next called for that.
@@ -185,7 +186,10 @@ final class SpeechInput {
                 context.counters.packetsLate += 1
                 return false
             }
-            missing = gap
+            let filled = gaps.take(
+                gap, packetSamples: decoder?.packetSamples ?? OpusInput.usualSamples, at: now)
+            context.counters.packetsConcealed += gap - filled
+            missing = filled
         }
         recording?.noteUser(payload, format: format, missing: missing, at: now)
         isSilentPacket = format == .opus && OpusActivity.saysSilence(payload)

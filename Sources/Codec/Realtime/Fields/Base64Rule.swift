@@ -25,8 +25,7 @@ extension JSONValue {
         guard let text = utf8 else {
             throw .wrongType(path.text, expected: "a string of base64", self)
         }
-        // Groups of four characters less the padding: exact for every valid text.
-        let byteCount = text.count / 4 * 3 - text.suffix(2).count { $0 == UInt8(ascii: "=") }
+        let byteCount = Base64.decodedCount(of: text)
         guard byteCount <= ClientEventLimits.maxAudioBytes else {
             throw .tooMany(
                 path.text, "bytes", atMost: ClientEventLimits.maxAudioBytes, got: byteCount)
