@@ -45,13 +45,12 @@ struct CallSequence {
         return take()
     }
 
-    /// A call is over. Missing arguments become an empty object, because clients parse them.
+    /// A call is over.
     mutating func end(_ key: Int) -> [ModelDelta] {
         guard let index = calls.lastIndex(where: { $0.key == key }), !calls[index].hasEnded else {
             return []
         }
         calls[index].hasEnded = true
-        if !calls[index].hasArguments { calls[index].arguments = "{}" }
         return take()
     }
 
