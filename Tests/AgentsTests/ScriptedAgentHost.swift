@@ -15,6 +15,8 @@ final class ScriptedAgentHost: AgentHost {
         var failure: AgentError?
         var contentType: String?
         var header: (name: String, value: String)?
+        /// Where a redirect points.
+        var location: String?
     }
 
     private let answers: Mutex<[Answer]>
@@ -30,6 +32,13 @@ final class ScriptedAgentHost: AgentHost {
 
     /// The requests so far.
     var requests: [UpstreamRequest] { sent.withLock { $0 } }
+
+    private let reported = Mutex<[ServiceFault]>([])
+
+    /// The failures that were reported.
+    var faults: [ServiceFault] { reported.withLock { $0 } }
+
+    func report(_ fault: ServiceFault) { reported.withLock { $0.append(fault) } }
 
     private let charges = Mutex<(now: Int, most: Int)>((0, 0))
 
@@ -101,6 +110,7 @@ private final class ScriptedResponse: UpstreamResponse {
     let status: Int
     let retryAfter: Duration?
     let contentType: String?
+    let location: String?
     private let kept: (name: String, value: String)?
     private let rest: Mutex<[[UInt8]]>
     private let failure: AgentError?
@@ -109,6 +119,7 @@ private final class ScriptedResponse: UpstreamResponse {
         status = answer.status
         retryAfter = answer.retryAfter
         contentType = answer.contentType
+        location = answer.location
         kept = answer.header
         rest = Mutex(answer.chunks)
         failure = answer.failure

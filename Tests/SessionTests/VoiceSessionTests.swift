@@ -179,6 +179,53 @@ private func lastStatus(_ script: ScriptedSession) -> String? {
         #expect(script.violations == [])
     }
 
+    /// Clients parse the arguments of a call: they are a JSON object, whatever the model's server
+    /// wrote.
+    @Test(arguments: [
+        ([], "{}"), (["", " "], "{}"), (["null"], "{}"), (["{\"a\":", "1}"], "{\"a\":1}"),
+        (["\"{\\\"a\\\":1}\""], "{\"a\":1}"),
+    ])
+    func theArgumentsOfACallAreAnObject(pieces: [String], arguments: String) throws {
+        let script = ScriptedSession({ $0.outputModality = .text })
+        let written = pieces.map {
+            (Duration.milliseconds(10), ModelDelta.functionCallArguments($0))
+        }
+        script.replies = [
+            ScriptedReply(
+                pieces: [(.milliseconds(50), .functionCallStarted(callID: "a", name: "f"))]
+                    + written)
+        ]
+        script.send(.responseCreate(ResponseParameters()), at: 0)
+        script.run(until: 1_000)
+        let done = script.events.filter {
+            $0["type"] as? String == "response.function_call_arguments.done"
+        }
+        #expect(done.map { $0["arguments"] as? String } == [arguments])
+        #expect(lastStatus(script) == "completed")
+        #expect(script.violations == [])
+    }
+
+    /// A call is never made with other arguments than the model's.
+    @Test(arguments: ["[1]", "7", "{\"a\":", "{\"a\":1}{\"a\":2}", "\"x\"", "{},{}"])
+    func argumentsThatAreNoObjectFailTheResponse(arguments: String) throws {
+        let script = ScriptedSession({ $0.outputModality = .text })
+        script.replies = [
+            ScriptedReply(pieces: [
+                (.milliseconds(50), .functionCallStarted(callID: "a", name: "f")),
+                (.milliseconds(10), .functionCallArguments(arguments)),
+                (.milliseconds(10), .functionCallStarted(callID: "b", name: "f")),
+                (.milliseconds(10), .functionCallArguments("{}")),
+            ])
+        ]
+        script.send(.responseCreate(ResponseParameters()), at: 0)
+        script.run(until: 1_000)
+        let items = script.events.filter { $0["type"] as? String == "response.output_item.done" }
+            .compactMap { $0["item"] as? [String: Any] }
+        #expect(items.map { $0["status"] as? String } == ["incomplete", "completed"])
+        #expect(lastStatus(script) == "failed")
+        #expect(script.violations == [])
+    }
+
     @Test func aCancelMayFollowTheTruncationThatEndedItsResponse() throws {
         let script = ScriptedSession()
         script.replies = [.text("All of this is written long before it has been said.")]

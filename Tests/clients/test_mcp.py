@@ -461,6 +461,33 @@ def test_what_cannot_be_reached_is_told_and_the_session_lives_on(server):
     run(test())
 
 
+def test_a_configured_server_is_followed_on_its_origin_and_its_failures_are_logged(
+        model, tools, tmp_path):
+    """The library answers `/mcp/` with 307 to `/mcp`."""
+    configuration = tmp_path / "servers.json"
+    configuration.write_text(json.dumps({"mcpServers": {
+        "moved": {"url": tools + "/"}, "lost": {"url": tools.replace("/mcp", "/nowhere?key=secret")},
+    }}))
+
+    async def test(parley):
+        async with connect(parley) as session:
+            await use(session, mcp("moved"))
+            for _ in range(30):
+                await session.update(tools=[mcp("lost")])
+                await session.until("mcp_list_tools.failed")
+                await session.until("error")
+                await session.update(tools=[])
+
+    with ParleyServer("--llm", model.url, "--mcp-config", str(configuration)) as parley:
+        run(test(parley))
+        assert parley.metric('parley_service_failures_total{service="mcp/lost"}') == "30"
+        log = parley.log_path.read_text(encoding="utf-8")
+    assert f"redirected to {tools}" in log and "secret" not in log
+    failed = [line for line in log.splitlines() if "service failed" in line]
+    assert len(failed) == 1 and "service=mcp/lost" in failed[0] and "status=404" in failed[0]
+    assert "/nowhere" in failed[0]
+
+
 def test_a_server_that_was_restarted_is_greeted_anew(server):
     async def test():
         port = free_port()

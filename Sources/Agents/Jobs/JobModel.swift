@@ -107,6 +107,23 @@ final class JobModel: LanguageModel {
         to request: ModelRequest, on host: any AgentHost,
         reply: @Sendable (ModelDelta) async throws -> Void
     ) async throws {
+        do {
+            try await answer(request, on: host, reply: reply)
+        } catch {
+            if !service.name.isEmpty, !Task.isCancelled, let error = error as? AgentError {
+                var fault = ServiceFault(
+                    service: service.name, url: address?.description ?? "", reason: error.detail)
+                fault.advice = "check the workers of the stream, and that Redis answers"
+                host.report(fault)
+            }
+            throw error
+        }
+    }
+
+    private func answer(
+        _ request: ModelRequest, on host: any AgentHost,
+        reply: @Sendable (ModelDelta) async throws -> Void
+    ) async throws {
         let desk = try desk(on: host)
         let start = await host.now()
         var turn = JobTurn(
@@ -183,8 +200,8 @@ final class JobModel: LanguageModel {
         let isLong = request.messages.neededAbilities != ModelAbilities()
         let body =
             isLong
-            ? try await host.compute { [form] in form.encoded(request, model: model) }
-            : form.encoded(request, model: model)
+            ? try await host.compute { [form] in form.encoded(request, model: model, form: []) }
+            : form.encoded(request, model: model, form: [])
         var charged = 0
         host.charge(body.heapBytes, insteadOf: &charged)
         defer { host.charge(-charged) }

@@ -66,7 +66,7 @@ struct JobPiece: Equatable {
             content = .deltas([
                 .functionCallStarted(
                     callID: callID.isEmpty ? "call_\(job)_\(number)" : callID, name: name),
-                .functionCallArguments(try optional("arguments") ?? "{}"),
+                .functionCallArguments(try optional("arguments") ?? ""),
             ])
         case "message_end": content = .deltas([.messageEnded])
         case "end":

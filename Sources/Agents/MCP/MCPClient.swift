@@ -31,7 +31,7 @@ struct MCPReply: Sendable {
 /// server speaks.
 protocol MCPTransport: Sendable {
     /// Sends a request and returns its result.
-    /// - Throws: `MCPCallError`, `AgentError`, `CancellationError`.
+    /// - Throws: `MCPRefusal`, `MCPCallError`, `AgentError`, `CancellationError`.
     func request(
         _ request: JSONRPCRequest, within limit: Duration, on host: any AgentHost
     ) async throws -> MCPReply
@@ -68,11 +68,19 @@ final class MCPClient: ToolServerConnection {
     /// The server's place in the process's memory; nil: lists are not kept.
     private let record: MCPServerRecord?
     private let timeouts: MCPTimeouts
+    /// The operator's name for the server; empty: a client has named its URL, and its failures are
+    /// not the operator's.
+    private let label: String
+    /// Its URL, or its command.
+    private let address: String
     private let state = Mutex(State())
 
     init(
-        transport: any MCPTransport, record: MCPServerRecord? = nil, timeouts: MCPTimeouts
+        transport: any MCPTransport, record: MCPServerRecord? = nil, timeouts: MCPTimeouts,
+        label: String = "", address: String = ""
     ) {
+        self.label = label
+        self.address = address
         self.transport = transport
         self.record = record
         self.timeouts = timeouts
@@ -87,7 +95,37 @@ final class MCPClient: ToolServerConnection {
         }
         host.charge(Self.taskBytes)
         defer { host.charge(-Self.taskBytes) }
-        return try await fetchList(on: host).tools
+        return try await reporting(on: host) { try await fetchList(on: host).tools }
+    }
+
+    // MARK: Failures
+
+    /// Does something with the server, and reports its failure.
+    private func reporting<Value>(
+        on host: any AgentHost, _ work: () async throws -> Value
+    ) async throws -> Value {
+        do {
+            return try await work()
+        } catch {
+            if !label.isEmpty, !Task.isCancelled, let fault = fault(of: error) {
+                host.report(fault)
+            }
+            throw (error as? MCPRefusal)?.callError ?? error
+        }
+    }
+
+    /// The failure of the server in an error; nil: the error is a tool's own, or this server's.
+    private func fault(of error: any Error) -> ServiceFault? {
+        let service = "mcp/" + label
+        switch error {
+        case let refusal as MCPRefusal:
+            return ServiceFault(
+                of: service, refusal.evidence ?? ServiceEvidence(url: address),
+                reason: refusal.failure?.message ?? "status \(refusal.status)")
+        case MCPCallError.protocol(_, let message), MCPCallError.http(_, let message):
+            return ServiceFault(of: service, ServiceEvidence(url: address), reason: message)
+        default: return ServiceFault(error, of: service, ServiceEvidence(url: address))
+        }
     }
 
     @discardableResult
@@ -122,14 +160,26 @@ final class MCPClient: ToolServerConnection {
             host.charge(-Self.taskBytes)
             state.withLock { $0.rounds[id] = nil }
         }
-        do {
-            return try await call(name, arguments, id: id, on: host)
-        } catch MCPCallError.protocol(code: JSONRPCFailure.Code.headerMismatch, message: _) {
-            // The tool's schema has changed since it was listed. A server refuses such a request
-            // before the call.
-            try await fetchList(on: host)
-            return try await call(name, arguments, id: id, on: host)
+        return try await reporting(on: host) {
+            do {
+                return try await call(name, arguments, id: id, on: host)
+            } catch  where Self.isHeaderMismatch(error) {
+                // The tool's schema has changed since it was listed. A server refuses such a
+                // request before the call.
+                try await fetchList(on: host)
+                return try await call(name, arguments, id: id, on: host)
+            }
         }
+    }
+
+    private static func isHeaderMismatch(_ error: any Error) -> Bool {
+        if let refusal = error as? MCPRefusal {
+            return refusal.failure?.code == JSONRPCFailure.Code.headerMismatch
+        }
+        guard case MCPCallError.protocol(JSONRPCFailure.Code.headerMismatch, _) = error else {
+            return false
+        }
+        return true
     }
 
     /// Calls a tool, and answers its questions until there is a result.

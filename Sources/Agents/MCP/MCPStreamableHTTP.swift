@@ -54,20 +54,24 @@ final class MCPStreamableHTTP: MCPTransport {
         case form
     }
 
-    private let url: String
+    let url: String
+    private let label: String
     private let headers: [MCPTool.Header]
     private let isConfined: Bool
     private let record: MCPServerRecord
     private let agreement = Mutex<Agreement?>(nil)
 
     /// - Parameters:
+    ///   - label: the operator's name for the server; empty: a client has named its URL.
     ///   - headers: sent with every request.
     ///   - isConfined: whether only public addresses may be reached.
     ///   - memory: of the process.
     init(
-        url: String, headers: [MCPTool.Header], isConfined: Bool, memory: MCPServerMemory
+        url: String, label: String = "", headers: [MCPTool.Header], isConfined: Bool,
+        memory: MCPServerMemory
     ) {
         self.url = url
+        self.label = label
         self.headers = headers
         self.isConfined = isConfined
         record = memory.record(url: url, headers: headers, isConfined: isConfined)
@@ -75,7 +79,8 @@ final class MCPStreamableHTTP: MCPTransport {
 
     /// A client over this transport.
     func client(_ timeouts: MCPTimeouts) -> MCPClient {
-        MCPClient(transport: self, record: record, timeouts: timeouts)
+        MCPClient(
+            transport: self, record: record, timeouts: timeouts, label: label, address: url)
     }
 
     func request(
@@ -86,12 +91,8 @@ final class MCPStreamableHTTP: MCPTransport {
             return try await reply(to: request, as: known, within: limit, on: host)
         } catch let refusal as MCPRefusal {
             let renewed = try await renew(known, after: refusal, within: limit, on: host)
-            guard let renewed else { throw refusal.callError }
-            do {
-                return try await reply(to: request, as: renewed, within: limit, on: host)
-            } catch let refusal as MCPRefusal {
-                throw refusal.callError
-            }
+            guard let renewed else { throw refusal }
+            return try await reply(to: request, as: renewed, within: limit, on: host)
         }
     }
 
@@ -126,8 +127,6 @@ final class MCPStreamableHTTP: MCPTransport {
             } catch let refusal as MCPRefusal where !refusal.isPassing {
                 record.forget()
                 new = try await negotiate(within: limit, on: host)
-            } catch let refusal as MCPRefusal {
-                throw refusal.callError
             }
         case nil: new = try await negotiate(within: limit, on: host)
         }
@@ -183,13 +182,9 @@ final class MCPStreamableHTTP: MCPTransport {
         case .refusal(let supported) where !MCPVersion.mayShakeHands(supported):
             throw MCPCallError.unsupportedVersions(supported)
         case .refusal, .handshake:
-            do {
-                let session = try await shakeHands(within: limit, on: host)
-                record.remember(.handshake, at: await host.now())
-                return session
-            } catch let refusal as MCPRefusal {
-                throw refusal.callError
-            }
+            let session = try await shakeHands(within: limit, on: host)
+            record.remember(.handshake, at: await host.now())
+            return session
         }
     }
 
@@ -220,7 +215,7 @@ final class MCPStreamableHTTP: MCPTransport {
             if refusal.failure?.code == JSONRPCFailure.Code.unsupportedVersion {
                 return .refusal(supported: refusal.failure?.supportedVersions ?? [])
             }
-            guard !refusal.isPassing else { throw refusal.callError }
+            guard !refusal.isPassing else { throw refusal }
             return .handshake
         } catch AgentError.malformedReply {
             return .handshake
@@ -278,14 +273,15 @@ final class MCPStreamableHTTP: MCPTransport {
         _ request: JSONRPCRequest, as known: Agreement?, within limit: Duration,
         on host: any AgentHost
     ) async throws -> (result: RawJSON, sessionID: String?) {
-        let response = try await Self.send(
+        let response = try await send(
             upstreamRequest(request, as: known, within: limit), on: host)
         guard (200..<300).contains(response.status) else {
-            throw try await Self.refusal(in: response, of: request)
+            throw try await refusal(in: response, of: request)
         }
         let sessionID = response.header("Mcp-Session-Id")
         let isStream = response.contentType?.lowercased().hasPrefix("text/event-stream") == true
         var inbox = Inbox(id: request.id, isStream: isStream)
+        var evidence = evidence(in: response)
         var received = 0
         var answered = 0
         var charged = 0
@@ -296,6 +292,7 @@ final class MCPStreamableHTTP: MCPTransport {
                 throw MCPCallError.protocol(
                     code: -32_000, message: "The MCP server's answer is too large.")
             }
+            if received == chunk.count { evidence.beginning = chunk }
             try inbox.append(chunk)
             host.charge(inbox.bufferedBytes, insteadOf: &charged)
             for answer in inbox.takeAnswers() {
@@ -310,26 +307,47 @@ final class MCPStreamableHTTP: MCPTransport {
                 try? await post(answer, as: asked, on: host)
             }
         }
-        switch try inbox.finish() {
+        switch try Self.explained(evidence, { try inbox.finish() }) {
         case .success(let result): return (result, sessionID)
         case .failure(let failure):
             throw MCPRefusal(status: response.status, failure: failure, namesRequest: true)
         }
     }
 
+    /// Names an answer that is no message of JSON-RPC as what it is.
+    private static func explained<Value>(
+        _ evidence: ServiceEvidence, _ read: () throws -> Value
+    ) throws -> Value {
+        do {
+            return try read()
+        } catch AgentError.malformedReply(let message, let detail) {
+            guard let kind = evidence.foreignKind else {
+                throw AgentError.malformedReply(message: message, detail: detail)
+            }
+            throw AgentError.malformedReply(
+                message: "The MCP server's answer is \(kind.rawValue).",
+                detail:
+                    "status \(evidence.status), \(evidence.contentType ?? "no media type"), begins "
+                    + evidence.shownBeginning)
+        }
+    }
+
     /// Reads the error of JSON-RPC from an answer with an error status, if it has one.
-    private static func refusal(
+    private func refusal(
         in response: any UpstreamResponse, of request: JSONRPCRequest?
     ) async throws -> MCPRefusal {
-        var refusal = MCPRefusal(status: response.status, failure: nil, namesRequest: false)
+        var refusal = MCPRefusal(status: response.status, evidence: evidence(in: response))
         guard response.contentType?.lowercased().hasPrefix("application/json") == true else {
+            let chunk = try? await response.nextChunk()
+            refusal.evidence?.beginning = chunk ?? []
             return refusal
         }
         var body: [UInt8] = []
         while let chunk = try await response.nextChunk() {
-            guard body.count + chunk.count <= maxErrorBytes else { return refusal }
+            guard body.count + chunk.count <= Self.maxErrorBytes else { return refusal }
             body += chunk
         }
+        refusal.evidence?.beginning = Array(body.prefix(ServiceEvidence.maxBeginningBytes))
         guard
             case .response(let id, .failure(let failure))? = try? JSONRPCMessage.all(in: body).first
         else { return refusal }
@@ -338,14 +356,21 @@ final class MCPStreamableHTTP: MCPTransport {
         return refusal
     }
 
+    /// What came back, for the operator.
+    private func evidence(in response: any UpstreamResponse) -> ServiceEvidence {
+        ServiceEvidence(
+            url: url, status: response.status, contentType: response.contentType,
+            target: response.location.flatMap { ServiceAddress.target(of: $0, from: url) })
+    }
+
     /// - Throws: also `MCPRefusal`.
     private func post(
         _ body: [UInt8], as known: Agreement, on host: any AgentHost
     ) async throws {
-        let response = try await Self.send(
+        let response = try await send(
             upstreamRequest(as: known, body: body, within: Self.closeTimeout), on: host)
         guard (200..<300).contains(response.status) else {
-            throw MCPRefusal(status: response.status, failure: nil, namesRequest: false)
+            throw MCPRefusal(status: response.status, evidence: evidence(in: response))
         }
     }
 
@@ -390,11 +415,13 @@ final class MCPStreamableHTTP: MCPTransport {
 
     /// Reports an address that may not be reached as one that does not answer. Otherwise a client
     /// could find out which addresses exist in the server's own network.
-    private static func send(
+    private func send(
         _ request: UpstreamRequest, on host: any AgentHost
     ) async throws -> any UpstreamResponse {
         do {
-            return try await host.send(request)
+            // Redirects of a server that a client has named are not followed.
+            guard !label.isEmpty else { return try await host.send(request) }
+            return try await host.sendFollowing(request, to: "mcp/" + label)
         } catch let error as AgentError {
             guard request.reachesOnlyPublicAddresses, case .unavailable(let message) = error else {
                 throw error
@@ -405,12 +432,16 @@ final class MCPStreamableHTTP: MCPTransport {
 }
 
 /// A server has refused a request: with an error of JSON-RPC, with an HTTP status, or both.
-private struct MCPRefusal: Error {
+/// MCPClient makes a `MCPCallError` of it.
+struct MCPRefusal: Error {
     /// The HTTP status; 2xx where only JSON-RPC has an error.
     var status: Int
+    /// The error of JSON-RPC; nil where there is none.
     var failure: JSONRPCFailure?
     /// Whether the error names the request's id: the server has understood the request's form.
-    var namesRequest: Bool
+    var namesRequest = false
+    /// What came back; nil where JSON-RPC says all.
+    var evidence: ServiceEvidence?
 
     /// Whether the status has another reason than the form of the request: credentials, rate limits,
     /// sizes, or a server that is down.

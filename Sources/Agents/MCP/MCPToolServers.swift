@@ -48,22 +48,26 @@ public final class MCPToolServers: ToolServers {
             headers.append(.init(name: "Authorization", value: "Bearer \(token)"))
         }
         if let url = server.serverURL {
-            return client(url, headers, isConfined: policy.clientURLs == .public)
+            return client(url, label: "", headers, isConfined: policy.clientURLs == .public)
         }
         if let program = programs[server.serverLabel] {
-            return MCPClient(transport: program.transport(), timeouts: timeouts)
+            return MCPClient(
+                transport: program.transport(), timeouts: timeouts, label: server.serverLabel,
+                address: "stdio")
         }
         // The session has checked that the label is known.
         let configured = addresses[server.serverLabel]
         return client(
-            configured?.url ?? "", (configured?.headers ?? []) + headers, isConfined: false)
+            configured?.url ?? "", label: server.serverLabel, (configured?.headers ?? []) + headers,
+            isConfined: false)
     }
 
     private func client(
-        _ url: String, _ headers: [MCPTool.Header], isConfined: Bool
+        _ url: String, label: String, _ headers: [MCPTool.Header], isConfined: Bool
     ) -> MCPClient {
-        MCPStreamableHTTP(url: url, headers: headers, isConfined: isConfined, memory: memory)
-            .client(timeouts)
+        MCPStreamableHTTP(
+            url: url, label: label, headers: headers, isConfined: isConfined, memory: memory
+        ).client(timeouts)
     }
 
     /// Ends the programs.

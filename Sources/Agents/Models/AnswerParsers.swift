@@ -54,7 +54,85 @@ extension JSONLimits {
 }
 
 extension JSONValue {
+    /// A whole number, which some services write as its digits.
+    var wholeNumber: Int? { int ?? string.flatMap { Int($0) } }
+
+    /// A name or an id, which some services write as a number; nil where it is empty or of another
+    /// type.
+    var identifier: String? {
+        switch kind {
+        case .string: utf8?.isEmpty == false ? string : nil
+        case .number: raw.text
+        case .null, .bool, .array, .object: nil
+        }
+    }
+
+    /// The text of a message: a string, or a list of parts of which those with a text count, as
+    /// Mistral's models that reason write it. `null` is no text.
+    /// - Throws: `.malformedReply` for any other type, which would lose words.
+    /// - Parameter halves: of characters that were cut between two texts.
+    func saidText(_ halves: inout SurrogateHalves) throws(AgentError) -> String {
+        switch kind {
+        case .string: return halves.text(of: self) ?? ""
+        case .null: return ""
+        case .array:
+            var said = ""
+            for part in elements?.map(\.self) ?? [] {
+                guard part.kind == .string || part.kind == .object else {
+                    throw .unknownType("content")
+                }
+                guard let text = part["text"] else {
+                    said += part.string ?? ""
+                    continue
+                }
+                if part["type"] == nil || part.isText { said += text.string ?? "" }
+            }
+            return said
+        case .object:
+            guard let text = self["text"]?.string else { throw .unknownType("content") }
+            return text
+        case .bool, .number: throw .unknownType("content")
+        }
+    }
+
+    private var isText: Bool {
+        ["text", "output_text"].contains(self["type"]?.string ?? "text")
+    }
+
+    /// A piece of a call's arguments: text, or the object itself. `null` is no piece.
+    /// - Throws: `.malformedReply` for any other type: the call would be another one.
+    /// - Parameter halves: of characters that were cut between two pieces.
+    func callArguments(_ halves: inout SurrogateHalves) throws(AgentError) -> String {
+        switch kind {
+        case .string: halves.text(of: self) ?? ""
+        case .null: ""
+        case .object: raw.text
+        case .bool, .number, .array: throw .unknownType("arguments")
+        }
+    }
+
+    /// The elements of a list, of which some services write a single one without the list; none
+    /// where it is `null`.
+    /// - Throws: `.malformedReply` for any other type.
+    func listed(_ name: String) throws(AgentError) -> [JSONValue] {
+        switch kind {
+        case .array: elements?.map(\.self) ?? []
+        case .object: [self]
+        case .null: []
+        case .bool, .number, .string: throw .unknownType(name)
+        }
+    }
+
     /// A plausible count of tokens: 0 to 10⁹, a thousand times what any model reads. Nil for any
     /// other value, so that sums of counts fit an Int.
     var tokenCount: Int? { int.flatMap { (0...1_000_000_000).contains($0) ? $0 : nil } }
+}
+
+extension AgentError {
+    /// A field of an answer has a type that no server is known to send.
+    static func unknownType(_ field: String) -> AgentError {
+        .malformedReply(
+            message: "The model server's answer cannot be read.",
+            detail: "its field '\(field)' has a type that is not known")
+    }
 }

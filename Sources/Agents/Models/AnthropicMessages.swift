@@ -28,9 +28,10 @@ struct AnthropicMessages: ModelAPI {
         return headers
     }
 
-    func encoded(_ request: ModelRequest, model: String) -> [UInt8] {
+    func encoded(_ request: ModelRequest, model: String, form: RequestForm) -> [UInt8] {
         AnthropicRequest(
-            request, model: model, maxTokens: request.maxOutputTokens ?? service.maxTokens
+            request, model: model, maxTokens: request.maxOutputTokens ?? service.maxTokens,
+            isMarked: !form.contains(.noCacheControl)
         ).encoded()
     }
 }
@@ -63,10 +64,13 @@ private struct AnthropicRequest {
     private let request: ModelRequest
     private let model: String
     private let maxTokens: Int
+    /// Whether blocks are marked for the cache.
+    private let isMarked: Bool
     private let system: [String]
     private let messages: [Message]
 
-    init(_ request: ModelRequest, model: String, maxTokens: Int) {
+    init(_ request: ModelRequest, model: String, maxTokens: Int, isMarked: Bool) {
+        self.isMarked = isMarked
         self.request = request
         self.model = model
         self.maxTokens = maxTokens
@@ -165,8 +169,9 @@ private struct AnthropicRequest {
                 json.object { json in
                     json.member("name", tool.name)
                     if let text = tool.description { json.member("description", text) }
-                    json.member("input_schema", tool.parameters ?? RawJSON(#"{"type":"object"}"#))
-                    if index == request.tools.count - 1 { json.cacheMark() }
+                    json.member(
+                        "input_schema", ToolSchema.completed(tool.parameters) ?? ToolSchema.none)
+                    if isMarked, index == request.tools.count - 1 { json.cacheMark() }
                 }
             }
         }
@@ -204,7 +209,7 @@ private struct AnthropicRequest {
                 json.member("tool_use_id", callID)
                 json.member("content", output)
             }
-            if isMarked { json.cacheMark() }
+            if isMarked, self.isMarked { json.cacheMark() }
         }
     }
 

@@ -13,16 +13,23 @@ struct AnthropicMessagesReply: StreamedAnswer {
     private var halves = SurrogateHalves()
     private var stopReason: String?
     private var isDone = false
+    /// Whether a block has begun.
+    private var hasContent = false
     /// The token counts last reported: read, read from a cache, written to a cache, and generated.
     private var inputTokens = 0
     private var cachedTokens = 0
     private var newlyCachedTokens = 0
     private var outputTokens: Int?
 
+    var isOver: Bool { isDone }
+    /// After the reason only `message_stop` follows.
+    var isComplete: Bool { isDone || stopReason != nil }
+
     mutating func handle(
         event data: UnsafeRawBufferPointer
     ) throws(AgentError) -> [ModelDelta] {
-        guard !data.isEmpty else { return [] }
+        // Gateways end the stream with `[DONE]`, as chat completions do.
+        guard !data.isEmpty, !data.elementsEqual("[DONE]".utf8) else { return [] }
         return try AnswerParsers.read(data) { (event) throws(AgentError) in try handle(event) }
     }
 
@@ -31,14 +38,16 @@ struct AnthropicMessagesReply: StreamedAnswer {
         noteUsage(message["usage"])
         var deltas: [ModelDelta] = []
         for (index, block) in content.enumerated() {
-            deltas += begin(block, index: index) + calls.end(index)
+            deltas += try begin(block, index: index)
+            deltas += calls.end(index)
         }
         stopReason = message["stop_reason"]?.string ?? "end_turn"
         return deltas
     }
 
     mutating func finish() throws(AgentError) -> [ModelDelta] {
-        guard isDone || stopReason != nil else { throw .cutOff }
+        // `message_stop` alone is the end of nothing.
+        guard stopReason != nil || isDone && hasContent else { throw .cutOff }
         var deltas = ModelDelta.texts(halves.finish()) + calls.finish()
         switch stopReason {
         case "max_tokens", "model_context_window_exceeded":
@@ -58,20 +67,22 @@ struct AnthropicMessagesReply: StreamedAnswer {
     }
 
     private mutating func handle(_ event: JSONValue) throws(AgentError) -> [ModelDelta] {
-        let index = event["index"]?.int ?? 0
+        if let error = ReportedError(in: event) { throw error.agentError }
+        let index = event["index"]?.wholeNumber ?? 0
         switch event["type"]?.string {
         case "message_start":
             noteUsage(event["message"]?["usage"])
             return []
         case "content_block_start":
-            return event["content_block"].map { begin($0, index: index) } ?? []
+            guard let block = event["content_block"] else { return [] }
+            return try begin(block, index: index)
         case "content_block_delta":
             let delta = event["delta"]
-            if let json = delta?["partial_json"], json.kind == .string {
-                return calls.append(json, to: index)
+            if let json = delta?["partial_json"], !json.isNull {
+                return try calls.append(json, to: index)
             }
             // Reasoning and its signatures come in fields of other names, which are skipped.
-            return ModelDelta.texts(halves.text(of: delta?["text"]) ?? "")
+            return ModelDelta.texts(try delta?["text"]?.saidText(&halves) ?? "")
         case "content_block_stop": return ModelDelta.texts(halves.finish()) + calls.end(index)
         case "message_delta":
             noteUsage(event["usage"])
@@ -80,26 +91,25 @@ struct AnthropicMessagesReply: StreamedAnswer {
         case "message_stop":
             isDone = true
             return []
-        case "error":
-            throw .brokenOff(
-                status: Self.status(of: event["error"]?["type"]?.string),
-                ServiceErrorBody.message(of: event))
         default: return []  // `ping`, and kinds to come.
         }
     }
 
-    private mutating func begin(_ block: JSONValue, index: Int) -> [ModelDelta] {
+    private mutating func begin(
+        _ block: JSONValue, index: Int
+    ) throws(AgentError) -> [ModelDelta] {
+        hasContent = true
         switch block["type"]?.string {
         case "text":
-            guard let text = block["text"]?.string, !text.isEmpty else { return [] }
+            guard let text = try block["text"]?.saidText(), !text.isEmpty else { return [] }
             return [.text(text)]
         case "tool_use":
             var deltas = calls.begin(
-                index, callID: block["id"]?.string ?? "call_\(index)",
+                index, callID: block["id"]?.identifier ?? "call_\(index)",
                 name: block["name"]?.string ?? "")
             // In a stream the input is empty here and follows in pieces.
-            if let input = block["input"], input.kind == .object, input.count > 0 {
-                deltas += calls.append(input.raw.text, to: index)
+            if let input = block["input"], input.kind != .object || input.count > 0 {
+                deltas += try calls.append(input, to: index)
             }
             return deltas
         default: return []
@@ -115,21 +125,5 @@ struct AnthropicMessagesReply: StreamedAnswer {
             newlyCachedTokens = tokens
         }
         if let tokens = usage["output_tokens"]?.tokenCount { outputTokens = tokens }
-    }
-
-    /// The HTTP status that the same error has before a stream begins ("Errors").
-    private static func status(of error: String?) -> Int {
-        switch error {
-        case "invalid_request_error": 400
-        case "authentication_error": 401
-        case "permission_error": 403
-        case "not_found_error": 404
-        case "request_too_large": 413
-        case "rate_limit_error": 429
-        case "api_error": 500
-        case "timeout_error": 504
-        case "overloaded_error": 529
-        default: 0
-        }
     }
 }

@@ -36,32 +36,24 @@ struct CallSequence {
         return take()
     }
 
-    /// Adds a string of the answer to a call's arguments, as `append` does.
-    mutating func append(_ value: JSONValue?, to key: Int) -> [ModelDelta] {
-        guard let index = calls.lastIndex(where: { $0.key == key }),
-            let arguments = calls[index].halves.text(of: value)
-        else { return [] }
-        return append(arguments, to: key)
-    }
-
-    /// Adds to a call's arguments. Arguments of an unknown call are ignored.
-    mutating func append(_ arguments: String, to key: Int) -> [ModelDelta] {
-        guard !arguments.isEmpty, let index = calls.lastIndex(where: { $0.key == key }) else {
-            return []
-        }
+    /// Adds a value of the answer to a call's arguments. Arguments of an unknown call are ignored.
+    /// - Throws: `.malformedReply` where the value is no piece of arguments.
+    mutating func append(_ value: JSONValue?, to key: Int) throws(AgentError) -> [ModelDelta] {
+        guard let value, let index = calls.lastIndex(where: { $0.key == key }) else { return [] }
+        let arguments = try value.callArguments(&calls[index].halves)
+        guard !arguments.isEmpty else { return [] }
         calls[index].arguments += arguments
         calls[index].hasArguments = true
         return take()
     }
 
-    /// A call is over. Missing arguments become an empty object, because clients parse them.
+    /// A call is over.
     mutating func end(_ key: Int) -> [ModelDelta] {
         guard let index = calls.lastIndex(where: { $0.key == key }), !calls[index].hasEnded else {
             return []
         }
         calls[index].hasEnded = true
         calls[index].arguments += calls[index].halves.finish()
-        if !calls[index].hasArguments { calls[index].arguments = "{}" }
         return take()
     }
 

@@ -17,19 +17,27 @@ struct ChatCompletions: ModelAPI {
 
     let endpoint: ModelEndpoint
 
-    func encoded(_ request: ModelRequest, model: String) -> [UInt8] {
+    func encoded(_ request: ModelRequest, model: String, form: RequestForm) -> [UInt8] {
         encodedObject { json in
             json.member("model", model)
             json.member("stream", true)
-            json.object("stream_options") { $0.member("include_usage", true) }
-            if let limit = request.maxOutputTokens { json.member("max_tokens", limit) }
+            if !form.contains(.noStreamOptions) {
+                json.object("stream_options") { $0.member("include_usage", true) }
+            }
+            if let limit = request.maxOutputTokens {
+                let name: StaticString =
+                    form.contains(.completionTokens) ? "max_completion_tokens" : "max_tokens"
+                json.member(name, limit)
+            }
             json.identity(of: request, for: service)
-            writeTools(of: request, to: &json)
+            writeTools(of: request, form, to: &json)
             json.array("messages") { writeMessages(of: request, to: &$0) }
         }
     }
 
-    private func writeTools(of request: ModelRequest, to json: inout JSONWriter) {
+    private func writeTools(
+        of request: ModelRequest, _ form: RequestForm, to json: inout JSONWriter
+    ) {
         // Services refuse `tool_choice` without tools.
         guard !request.tools.isEmpty else { return }
         json.array("tools") { json in
@@ -37,11 +45,14 @@ struct ChatCompletions: ModelAPI {
                 json.function { json in
                     json.member("name", tool.name)
                     if let text = tool.description { json.member("description", text) }
-                    if let parameters = tool.parameters { json.member("parameters", parameters) }
+                    if let parameters = ToolSchema.completed(tool.parameters) {
+                        json.member("parameters", parameters)
+                    }
                 }
             }
         }
-        json.toolChoice(of: request) { json, name in json.function { $0.member("name", name) } }
+        json.toolChoice(of: request, form) { json, name in json.function { $0.member("name", name) }
+        }
     }
 
     private func writeMessages(of request: ModelRequest, to json: inout JSONWriter) {
@@ -118,9 +129,12 @@ extension JSONWriter {
     /// Writes `parallel_tool_calls` and `tool_choice`, which both of OpenAI's APIs have.
     /// - Parameter function: writes the object that names one function.
     mutating func toolChoice(
-        of request: ModelRequest, function: (inout JSONWriter, String) -> Void
+        of request: ModelRequest, _ form: RequestForm,
+        function: (inout JSONWriter, String) -> Void
     ) {
-        if let parallel = request.parallelToolCalls { member("parallel_tool_calls", parallel) }
+        if let parallel = request.parallelToolCalls, !form.contains(.noParallelToolCalls) {
+            member("parallel_tool_calls", parallel)
+        }
         key("tool_choice")
         switch request.toolChoice {
         case .auto: string("auto")

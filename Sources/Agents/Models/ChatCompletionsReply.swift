@@ -4,6 +4,10 @@
 // Invariant: the deltas of function calls are passed on one call after the other, as `ModelDelta`
 // requires. The service does not mark a call's end, so the first call streams and the others wait
 // for the end of the answer.
+//
+// An answer is over with `[DONE]`. It is complete if a reason for its end came, or words or calls:
+// a `[DONE]` alone is the end of nothing. Servers that send no `[DONE]` leave the stream open after
+// the reason, or end it.
 
 import Codec
 import Session
@@ -27,8 +31,16 @@ struct ChatCompletionsReply: StreamedAnswer {
     private var finishReason: String?
     /// Whether a choice has arrived; an answer without one is not a completion.
     private var hasChoice = false
+    /// Whether text has arrived.
+    private var hasText = false
+    /// Whether the reason for the end came in a piece without words. Some services write a reason
+    /// into every piece.
+    private var isAtEnd = false
     private var isDone = false
     private var usage: ModelDelta?
+
+    var isOver: Bool { isDone }
+    var isComplete: Bool { isDone || isAtEnd }
 
     mutating func handle(
         event data: UnsafeRawBufferPointer
@@ -41,23 +53,23 @@ struct ChatCompletionsReply: StreamedAnswer {
         return try AnswerParsers.read(data) { (piece) throws(AgentError) in try handle(piece) }
     }
 
-    /// The text of a chunk that contains nothing else. Valid once a choice has arrived, and with it
-    /// the completion's id: from then on such a chunk changes no state.
+    /// The text of a chunk that contains nothing else. Valid once text has arrived, and with it the
+    /// completion's id: from then on such a chunk changes no state.
     func text(ofEvent data: UnsafeRawBufferPointer) -> String? {
-        hasChoice && !isDone && !halves.isWaiting ? ChatDeltaScanner.text(of: data) : nil
+        hasText && !isAtEnd && !isDone && !halves.isWaiting
+            ? ChatDeltaScanner.text(of: data) : nil
     }
 
     mutating func handle(whole completion: JSONValue) throws(AgentError) -> [ModelDelta] {
         let deltas = try handle(completion)
-        guard hasChoice else {
-            throw .malformedReply(message: "The model server's answer holds no choice.")
-        }
+        guard hasChoice else { throw .noChoice }
         isDone = true
         return deltas
     }
 
     mutating func finish() throws(AgentError) -> [ModelDelta] {
         guard isDone || finishReason != nil else { throw .cutOff }
+        guard hasText || finishReason != nil || !calls.isEmpty else { throw .noChoice }
         var deltas = ModelDelta.texts(halves.finish())
         for var call in calls {
             if !call.hasStarted {
@@ -77,37 +89,53 @@ struct ChatCompletionsReply: StreamedAnswer {
     }
 
     private mutating func handle(_ chunk: JSONValue) throws(AgentError) -> [ModelDelta] {
-        if let error = chunk["error"], !error.isNull {
-            throw .brokenOff(
-                status: error["code"]?.int ?? 0, ServiceErrorBody.message(of: chunk))
-        }
-        if completionID.isEmpty, let id = chunk["id"]?.string { completionID = id }
+        if let error = ReportedError(in: chunk) { throw error.agentError }
+        if completionID.isEmpty, let id = chunk["id"]?.identifier { completionID = id }
         if let usage = chunk["usage"] { noteUsage(usage) }
-        guard var choices = chunk["choices"]?.elements, let choice = choices.next() else {
-            return []
+        guard let choice = try chunk["choices"]?.listed("choices").first else { return [] }
+        // OpenRouter and Mistral report a failure of the model behind them in the choice.
+        if let error = ReportedError(in: choice) { throw error.agentError }
+        let reason = choice["finish_reason"]?.string ?? ""
+        guard reason != "error" else {
+            throw .brokenOff(
+                status: 0, message: "The model server broke off: its finish_reason is \"error\".")
         }
         hasChoice = true
         var deltas: [ModelDelta] = []
-        if let delta = choice["delta"] ?? choice["message"] {
-            for value in [delta["content"], delta["refusal"]] {
-                deltas += ModelDelta.texts(halves.text(of: value) ?? "")
-            }
-            if let fragments = delta["tool_calls"]?.elements {
-                deltas += ModelDelta.texts(halves.finish())
-                for (position, fragment) in fragments.enumerated() {
-                    deltas += handleCall(fragment, position: position)
-                }
+        if let delta = choice["delta"] ?? choice["message"] { deltas = try read(delta) }
+        if !deltas.isEmpty { isAtEnd = false }
+        // Some services write an empty reason into every piece.
+        guard !reason.isEmpty else { return deltas }
+        finishReason = reason
+        isAtEnd = deltas.isEmpty
+        return deltas
+    }
+
+    private mutating func read(_ delta: JSONValue) throws(AgentError) -> [ModelDelta] {
+        guard delta.kind == .object || delta.isNull else { throw .unknownType("delta") }
+        var deltas: [ModelDelta] = []
+        for field in [delta["content"], delta["refusal"]] {
+            guard let text = try field?.saidText(&halves), !text.isEmpty else { continue }
+            hasText = true
+            deltas.append(.text(text))
+        }
+        if let fragments = try delta["tool_calls"]?.listed("tool_calls") {
+            deltas += ModelDelta.texts(halves.finish())
+            for (position, fragment) in fragments.enumerated() {
+                deltas += try handleCall(fragment, position: position)
             }
         }
-        if let reason = choice["finish_reason"]?.string { finishReason = reason }
         return deltas
     }
 
     /// Reads a fragment of a call. The fragments of one call share an index. Some services leave it
     /// out and send whole calls in a list; others give every call index 0 and a different id.
-    private mutating func handleCall(_ fragment: JSONValue, position: Int) -> [ModelDelta] {
-        let index = fragment["index"]?.int ?? position
-        let callID = fragment["id"]?.string ?? ""
+    private mutating func handleCall(
+        _ fragment: JSONValue, position: Int
+    ) throws(AgentError) -> [ModelDelta] {
+        guard fragment.kind == .object else { throw .unknownType("tool_calls") }
+        let index = fragment["index"]?.wholeNumber ?? position
+        let callID = fragment["id"]?.identifier ?? ""
         let function = fragment["function"]
         let name = function?["name"]?.string ?? ""
         let known = calls.lastIndex { $0.index == index }
@@ -120,7 +148,8 @@ struct ChatCompletionsReply: StreamedAnswer {
             calls.append(Call(index: index, callID: callID.isEmpty ? fallback : callID))
         }
         if calls[place].name.isEmpty { calls[place].name = name }
-        calls[place].arguments += calls[place].halves.text(of: function?["arguments"]) ?? ""
+        let more = try function?["arguments"]?.callArguments(&calls[place].halves) ?? ""
+        calls[place].arguments += more
         return place == 0 ? takeFirstCall() : []
     }
 
@@ -146,4 +175,10 @@ struct ChatCompletionsReply: StreamedAnswer {
             cachedTokens: usage["prompt_tokens_details"]?["cached_tokens"]?.tokenCount ?? 0,
             outputTokens: usage["completion_tokens"]?.tokenCount ?? 0)
     }
+}
+
+extension AgentError {
+    /// The answer has ended, and it is none.
+    fileprivate static let noChoice = AgentError.malformedReply(
+        message: "The model server's answer holds no choice.")
 }

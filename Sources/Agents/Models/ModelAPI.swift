@@ -9,10 +9,13 @@ import Session
 final class ModelEndpoint: Sendable {
     let service: ModelService
     let upstream: UpstreamService
+    /// What the service has been found to take.
+    let form: LearnedForm
 
     init(service: ModelService, upstream: UpstreamService) {
         self.service = service
         self.upstream = upstream
+        form = service.tokenLimit.form
     }
 }
 
@@ -37,12 +40,12 @@ protocol ModelAPI: LanguageModel {
     /// Creates a client.
     init(endpoint: ModelEndpoint)
 
-    /// The body of a request to a model of the service.
-    func encoded(_ request: ModelRequest, model: String) -> [UInt8]
+    /// The body of a request to a model of the service, in a form that it takes.
+    func encoded(_ request: ModelRequest, model: String, form: RequestForm) -> [UInt8]
 
     /// The body of a request that does not depend on what the service remembers, for a service that
     /// has forgotten it; nil, the default, where the request depends on nothing.
-    func encodedWhole(_ request: ModelRequest, model: String) -> [UInt8]?
+    func encodedWhole(_ request: ModelRequest, model: String, form: RequestForm) -> [UInt8]?
 }
 
 extension ModelAPI {
@@ -55,7 +58,8 @@ extension ModelAPI {
             endpoint: ModelEndpoint(
                 service: service,
                 upstream: UpstreamService(
-                    baseURL: service.baseURL, headers: Self.headers(key: service.apiKey),
+                    name: service.name, baseURL: service.baseURL,
+                    headers: Self.headers(key: service.apiKey),
                     timeout: service.timeout, totalTimeout: service.totalTimeout,
                     retries: service.retries)))
     }
@@ -68,7 +72,9 @@ extension ModelAPI {
     var hearsAudio: Bool { service.hearsAudio && Self.takesAudio }
     var seesImages: Bool { service.seesImages }
 
-    func encodedWhole(_ request: ModelRequest, model: String) -> [UInt8]? { nil }
+    func encodedWhole(
+        _ request: ModelRequest, model: String, form: RequestForm
+    ) -> [UInt8]? { nil }
 
     /// Posts the request and passes on the answer while it arrives.
     /// - Throws: `AgentError.upstream` when the service cannot be reached, refuses, or breaks off;

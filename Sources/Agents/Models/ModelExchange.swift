@@ -23,17 +23,30 @@ enum ModelExchangeBytes {
 
 /// One request, and the part of its answer that has come.
 final class ModelExchange<API: ModelAPI>: @unchecked Sendable {
+    /// Time for what may follow a complete answer: the count of tokens, and the end of the
+    /// transfer, after which its connection serves the next request. 1 s: both come at once or
+    /// never.
+    private static var endingTime: Duration { .seconds(1) }
+
     private let api: API
     private let request: ModelRequest
     private let host: any AgentHost
     private var body: [UInt8] = []
     private var attempt = RequestAttempt()
     private var reading: AnswerReading<API.Answer>
+    /// The media type of the answer; nil where it is the expected one.
+    private var contentType: String?
     /// When the request began; the limit until the first word counts from here.
     private var start = Instant(nanoseconds: 0)
     private var retries = 0
     /// Whether the body depends on nothing that the service remembers.
     private var isWhole = false
+    /// The form of the body, what of it was changed after refusals, and the first of these.
+    private var form: RequestForm
+    private var changed: RequestForm = []
+    private var refusal: (any Error)?
+    /// Whether the answer is complete, so that its transfer ends soon.
+    private var isEnding = false
     /// Bytes that the host is charged: the body, and an incomplete answer.
     private var charged = 0
 
@@ -48,6 +61,7 @@ final class ModelExchange<API: ModelAPI>: @unchecked Sendable {
         self.api = api
         self.request = request
         self.host = host
+        form = api.endpoint.form.current
         reading = AnswerReading(API.Answer(to: request, from: api.service))
     }
 
@@ -67,8 +81,7 @@ final class ModelExchange<API: ModelAPI>: @unchecked Sendable {
                         attempt.hasDelivered
                         ? try await response.nextChunk()
                         : try await withinLimit { try await response.nextChunk() }
-                    isOver = chunk == nil
-                    try take(chunk)
+                    isOver = try take(chunk, of: response)
                     // An iterator would be another copy in memory while it waits.
                     var position = 0
                     while position < reading.deltas.count {
@@ -79,22 +92,58 @@ final class ModelExchange<API: ModelAPI>: @unchecked Sendable {
                 }
                 return
             } catch {
-                try await prepareAttempt(after: error)
+                try await prepareAttempt(after: explained(error))
             }
         }
     }
 
+    // MARK: Failures
+
+    /// What came back, where the answer began and could not be read; nil: the attempt knows more.
+    private var evidence: ServiceEvidence? {
+        guard attempt.evidence == nil, attempt.hasAnswered else { return nil }
+        var evidence = ServiceEvidence(url: api.upstream.url(of: API.path))
+        evidence.status = 200
+        evidence.contentType = contentType
+        evidence.beginning = reading.beginning
+        return evidence
+    }
+
+    /// Names an answer that is none of the API's as what it is.
+    @inline(never)
+    private func explained(_ error: any Error) -> any Error {
+        guard case AgentError.malformedReply(_, let detail) = error,
+            let kind = evidence?.foreignKind
+        else { return error }
+        return AgentError.malformedReply(
+            message: "The model server's answer is \(kind.rawValue), not one of its API.",
+            detail: detail)
+    }
+
+    /// Reports a failure that is final.
+    @inline(never)
+    private func report(_ error: any Error) {
+        api.upstream.report(error, of: API.path, attempt, evidence: evidence, on: host)
+    }
+
     /// Reads a piece of the answer; nil: its end.
-    private func take(_ chunk: [UInt8]?) throws {
+    /// - Returns: whether the answer is over. That is its own terminal event, or the end of the
+    ///   transfer: some servers leave the connection open after it.
+    private func take(_ chunk: [UInt8]?, of response: any UpstreamResponse) throws -> Bool {
         if let chunk {
             attempt.handleAnswer()
             try reading.take(chunk)
+            if reading.isComplete, !isEnding {
+                isEnding = true
+                response.expectEnd(within: Self.endingTime)
+            }
         } else {
             try reading.finish()
         }
         // There is no retry from here on, so free the body: it may be the whole conversation.
         if !reading.deltas.isEmpty { body = [] }
         charge(reading.bufferedBytes)
+        return chunk == nil || reading.isOver
     }
 
     /// Charges the host for the request as it is.
@@ -108,26 +157,67 @@ final class ModelExchange<API: ModelAPI>: @unchecked Sendable {
 
     @inline(never)
     private func open() async throws -> any UpstreamResponse {
-        try await withinLimit { [self] in
+        let response = try await withinLimit { [self] in
             try await api.upstream.post(
                 body, "application/json", to: API.path, accepting: "text/event-stream",
                 fields: fields, on: host, attempt)
         }
+        if response.contentType?.hasPrefix("text/event-stream") != true {
+            contentType = response.contentType
+        }
+        if !changed.isEmpty { noteForm() }
+        return response
     }
 
     /// The header fields of the request.
     private var fields: [UpstreamService.Header] {
-        @inline(never) get { TurnFields.fields(of: request, for: api.service, isWhole: isWhole) }
+        @inline(never) get {
+            // A request in another form is another request, with a key of its own.
+            let variant = (isWhole ? "-whole" : "") + (changed.isEmpty ? "" : "-\(form.rawValue)")
+            return TurnFields.fields(of: request, for: api.service, variant: variant)
+        }
+    }
+
+    /// The service has answered a request in another form than before: remembers the form.
+    @inline(never)
+    private func noteForm() {
+        guard api.endpoint.form.current != form else { return }
+        api.endpoint.form.handleAnswered(form)
+        guard let refusal = refusal as? AgentError, !api.upstream.name.isEmpty else { return }
+        host.report(.otherForm(of: api.upstream.name, api.upstream.url(of: API.path), refusal))
     }
 
     /// Prepares another attempt, and waits until it is due.
-    /// - Throws: the error, where no other attempt may follow.
+    /// - Throws: the error, where no other attempt may follow. It is reported.
     @inline(never)
     private func prepareAttempt(after error: any Error) async throws {
+        do {
+            try await prepare(after: error)
+        } catch {
+            report(error)
+            throw error
+        }
+        attempt = RequestAttempt()
+        contentType = nil
+        reading = AnswerReading(API.Answer(to: request, from: api.service))
+    }
+
+    private func prepare(after error: any Error) async throws {
         guard let error = error as? AgentError else { throw error }
         if !isWhole, attempt.hasForgotten(by: error), let whole = try await encodedWhole() {
             isWhole = true
             body = whole
+        } else if let other = api.endpoint.form.alternative(
+            to: form, words: attempt.refusedParameters,
+            tried: request.maxOutputTokens == nil ? changed.union(.completionTokens) : changed)
+        {
+            changed.formUnion(form.symmetricDifference(other))
+            form = other
+            refusal = refusal ?? error
+            body = try await encoded()
+        } else if let refusal, !attempt.refusedParameters.isEmpty {
+            // Where the other form is refused too, the first refusal says why.
+            throw refusal
         } else {
             guard
                 let delay = api.upstream.retries.delay(
@@ -135,8 +225,6 @@ final class ModelExchange<API: ModelAPI>: @unchecked Sendable {
             else { throw error.asLimit(retryAfter: attempt.retryAfter) }
             try await host.sleep(for: delay)
         }
-        attempt = RequestAttempt()
-        reading = AnswerReading(API.Answer(to: request, from: api.service))
     }
 
     /// The model's name at the service.
@@ -148,15 +236,22 @@ final class ModelExchange<API: ModelAPI>: @unchecked Sendable {
 
     @inline(never)
     private func encoded() async throws -> [UInt8] {
-        guard isLong else { return api.encoded(request, model: model) }
-        return try await host.compute { [self] in api.encoded(request, model: model) }
+        let form = form
+        if isWhole, let whole = try await encodedWhole() { return whole }
+        guard isLong else { return api.encoded(request, model: model, form: form) }
+        return try await host.compute { [self] in
+            api.encoded(request, model: model, form: form)
+        }
     }
 
     /// The body of the whole conversation.
     @inline(never)
     private func encodedWhole() async throws -> [UInt8]? {
-        guard isLong else { return api.encodedWhole(request, model: model) }
-        return try await host.compute { [self] in api.encodedWhole(request, model: model) }
+        let form = form
+        guard isLong else { return api.encodedWhole(request, model: model, form: form) }
+        return try await host.compute { [self] in
+            api.encodedWhole(request, model: model, form: form)
+        }
     }
 
     // MARK: The first word

@@ -238,6 +238,10 @@ private enum FailureBlame {
         self =
             switch error {
             case .upstream(let status, _): Self(status: status)
+            // An error within an answer has no status of HTTP, and its code is the service's own.
+            // Another provider may have more room or other rules.
+            case .brokenOff(let status, _):
+                Self(status: status) == .request ? .requestToProvider : Self(status: status)
             case .malformedReply, .rateLimited, .agentLost: .provider
             case .overloaded, .unavailable, .unknownModel, .quotaUsedUp: .request
             }

@@ -48,6 +48,25 @@ public enum ModelServiceKind: String, CaseIterable, Sendable {
     }
 }
 
+/// The parameter of chat completions that limits an answer's tokens. The raw value is its name in
+/// settings.
+public enum TokenLimitParameter: String, CaseIterable, Sendable {
+    /// `max_tokens`, until the service refuses it.
+    case learnt = "auto"
+    /// Deprecated, and refused by OpenAI's models that reason.
+    case maxTokens = "max_tokens"
+    /// OpenAI's current name.
+    case maxCompletionTokens = "max_completion_tokens"
+
+    var form: LearnedForm {
+        switch self {
+        case .learnt: LearnedForm()
+        case .maxTokens: LearnedForm(fixed: .completionTokens)
+        case .maxCompletionTokens: LearnedForm(.completionTokens, fixed: .completionTokens)
+        }
+    }
+}
+
 /// A service of models, and how it is used.
 public struct ModelService: Sendable {
     /// Most tokens of an answer where neither the client nor the operator sets a limit and the API
@@ -64,6 +83,8 @@ public struct ModelService: Sendable {
     public var model: String?
     /// Limit of an answer's tokens where the session sets none and the API requires one.
     public var maxTokens = ModelService.defaultMaxTokens
+    /// The parameter that limits an answer's tokens (chat).
+    public var tokenLimit = TokenLimitParameter.learnt
     /// Whether the user's speech is sent as audio instead of its transcript, if the API takes
     /// audio.
     public var hearsAudio = false

@@ -22,7 +22,7 @@ struct OpenAIResponses: ModelAPI {
 
     let endpoint: ModelEndpoint
 
-    func encoded(_ request: ModelRequest, model: String) -> [UInt8] {
+    func encoded(_ request: ModelRequest, model: String, form: RequestForm) -> [UInt8] {
         let past = continuation(of: request)
         return encodedObject { json in
             json.member("model", model)
@@ -35,7 +35,7 @@ struct OpenAIResponses: ModelAPI {
             if let limit = request.maxOutputTokens {
                 json.member("max_output_tokens", max(limit, Self.minOutputTokens))
             }
-            writeTools(of: request, to: &json)
+            writeTools(of: request, form, to: &json)
             json.array("input") { json in
                 for (callID, output) in past?.outputs ?? [] {
                     writeOutput(output, of: callID, to: &json)
@@ -45,23 +45,27 @@ struct OpenAIResponses: ModelAPI {
         }
     }
 
-    func encodedWhole(_ request: ModelRequest, model: String) -> [UInt8]? {
+    func encodedWhole(
+        _ request: ModelRequest, model: String, form: RequestForm
+    ) -> [UInt8]? {
         guard continuation(of: request) != nil else { return nil }
         var whole = request
         whole.mementos = []
-        return encoded(whole, model: model)
+        return encoded(whole, model: model, form: form)
     }
 
     private func continuation(of request: ModelRequest) -> ResponsesContinuation? {
         service.keepsState ? ResponsesContinuation(request, provider: service.name) : nil
     }
 
-    private func writeTools(of request: ModelRequest, to json: inout JSONWriter) {
+    private func writeTools(
+        of request: ModelRequest, _ form: RequestForm, to json: inout JSONWriter
+    ) {
         guard !request.tools.isEmpty else { return }
         json.array("tools") { json in
             for tool in request.tools { json.object { write(tool, to: &$0) } }
         }
-        json.toolChoice(of: request) { json, name in
+        json.toolChoice(of: request, form) { json, name in
             json.object { json in
                 json.member("type", "function")
                 json.member("name", name)
@@ -73,7 +77,7 @@ struct OpenAIResponses: ModelAPI {
         json.member("type", "function")
         json.member("name", tool.name)
         if let description = tool.description { json.member("description", description) }
-        json.member("parameters", tool.parameters ?? RawJSON(#"{"type":"object"}"#))
+        json.member("parameters", ToolSchema.completed(tool.parameters) ?? ToolSchema.none)
         // The strict form restricts schemas in ways that the Realtime protocol does not.
         json.member("strict", false)
     }

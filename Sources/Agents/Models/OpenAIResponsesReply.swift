@@ -16,6 +16,8 @@ struct OpenAIResponsesReply: StreamedAnswer {
     private var halves = SurrogateHalves()
     /// Items whose text has been passed on, by their place in the output.
     private var passedOnItems: Set<Int> = []
+    /// Whether a part of an item has arrived.
+    private var hasItems = false
     private var isDone = false
     private var incompleteReason: String?
     private var usage: ModelDelta?
@@ -25,6 +27,8 @@ struct OpenAIResponsesReply: StreamedAnswer {
     private var callIDs: [String] = []
     /// What the next request goes on from.
     private var memento: ResponsesMemento?
+
+    var isOver: Bool { isDone }
 
     init() { keeper = nil }
 
@@ -43,7 +47,7 @@ struct OpenAIResponsesReply: StreamedAnswer {
     mutating func handle(whole response: JSONValue) throws(AgentError) -> [ModelDelta] {
         guard let items = response["output"]?.elements else { return try handle(response) }
         var deltas: [ModelDelta] = []
-        for (place, item) in items.enumerated() { deltas += end(item, at: place) }
+        for (place, item) in items.enumerated() { deltas += try end(item, at: place) }
         try end(response)
         return deltas
     }
@@ -62,54 +66,60 @@ struct OpenAIResponsesReply: StreamedAnswer {
     }
 
     private mutating func handle(_ event: JSONValue) throws(AgentError) -> [ModelDelta] {
-        let place = event["output_index"]?.int ?? 0
+        if let error = ReportedError(in: event) { throw error.agentError }
+        let place = event["output_index"]?.wholeNumber ?? 0
+        if event["output_index"] != nil || event["item"] != nil || event["delta"] != nil {
+            hasItems = true
+        }
         switch event["type"]?.string {
         case "response.output_item.added":
             return event["item"].map { begin($0, at: place) } ?? []
         case "response.output_text.delta", "response.refusal.delta":
-            guard let text = halves.text(of: event["delta"]) else { return [] }
+            guard let text = try event["delta"]?.saidText(&halves) else { return [] }
             if !text.isEmpty || halves.isWaiting { passedOnItems.insert(place) }
             return ModelDelta.texts(text)
         case "response.function_call_arguments.delta":
-            return calls.append(event["delta"], to: place)
+            return try calls.append(event["delta"], to: place)
         case "response.function_call_arguments.done":
-            return endCall(at: place, arguments: event["arguments"]?.string)
+            return try endCall(at: place, arguments: event["arguments"])
         case "response.output_item.done":
-            return ModelDelta.texts(halves.finish())
-                + (event["item"].map { end($0, at: place) } ?? [])
-        case "response.completed", "response.incomplete", "response.failed":
+            let half = ModelDelta.texts(halves.finish())
+            guard let item = event["item"] else { return half }
+            return half + (try end(item, at: place))
+        case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
             guard let response = event["response"] else {
                 throw .malformedReply(message: "The model server's answer cannot be read.")
             }
-            try end(response)
-            return []
-        case "error":
-            throw Self.failure(event["error"] ?? event)
+            return try end(response, event)
         default: return []
         }
     }
 
     private mutating func begin(_ item: JSONValue, at place: Int) -> [ModelDelta] {
         guard item.isOfType("function_call"), !calls.state(of: place).isKnown else { return [] }
-        let callID = item["call_id"]?.string ?? item["id"]?.string ?? "call_\(place)"
+        let callID = item["call_id"]?.identifier ?? item["id"]?.identifier ?? "call_\(place)"
         if keeper != nil { callIDs.append(callID) }
         return calls.begin(place, callID: callID, name: item["name"]?.string ?? "")
     }
 
-    private mutating func endCall(at place: Int, arguments: String?) -> [ModelDelta] {
+    private mutating func endCall(
+        at place: Int, arguments: JSONValue?
+    ) throws(AgentError) -> [ModelDelta] {
         var deltas: [ModelDelta] = []
         let state = calls.state(of: place)
         if let arguments, state.isKnown, !state.hasArguments {
-            deltas = calls.append(arguments, to: place)
+            deltas = try calls.append(arguments, to: place)
         }
         return deltas + calls.end(place)
     }
 
     /// An item is complete; the text or arguments that did not arrive in pieces are passed on now.
-    private mutating func end(_ item: JSONValue, at place: Int) -> [ModelDelta] {
+    private mutating func end(
+        _ item: JSONValue, at place: Int
+    ) throws(AgentError) -> [ModelDelta] {
         if item.isOfType("function_call") {
             return begin(item, at: place)
-                + endCall(at: place, arguments: item["arguments"]?.string)
+                + (try endCall(at: place, arguments: item["arguments"]))
         }
         guard item.isOfType("message") else { return [] }
         var deltas: [ModelDelta] = []
@@ -124,20 +134,36 @@ struct OpenAIResponsesReply: StreamedAnswer {
         return deltas
     }
 
+    /// The terminal event of a stream. Some services send the items there alone.
+    private mutating func end(
+        _ response: JSONValue, _ event: JSONValue
+    ) throws(AgentError) -> [ModelDelta] {
+        var deltas: [ModelDelta] = []
+        if !hasItems {
+            for (place, item) in (response["output"]?.elements?.map(\.self) ?? []).enumerated() {
+                deltas += try end(item, at: place)
+            }
+        }
+        try end(response, as: event["type"]?.string?.split(separator: ".").last.map(String.init))
+        return deltas
+    }
+
     /// The response is over.
-    private mutating func end(_ response: JSONValue) throws(AgentError) {
+    /// - Parameter outcome: its status where it does not say it itself.
+    private mutating func end(_ response: JSONValue, as outcome: String? = nil) throws(AgentError) {
         if let usage = response["usage"], let input = usage["input_tokens"]?.tokenCount {
             self.usage = .usage(
                 inputTokens: input,
                 cachedTokens: usage["input_tokens_details"]?["cached_tokens"]?.tokenCount ?? 0,
                 outputTokens: usage["output_tokens"]?.tokenCount ?? 0)
         }
-        switch response["status"]?.string {
+        switch response["status"]?.string ?? outcome {
         case "failed", "cancelled":
-            guard let error = response["error"], !error.isNull else {
-                throw .brokenOff(status: 0, nil)
+            guard let error = ReportedError(in: response) else {
+                throw .brokenOff(
+                    status: 0, message: "The model server broke off: it gave no reason")
             }
-            throw Self.failure(error)
+            throw error.agentError
         case "incomplete":
             let reason = response["incomplete_details"]?["reason"]?.string
             incompleteReason = reason == "content_filter" ? reason : "max_output_tokens"
@@ -147,18 +173,6 @@ struct OpenAIResponsesReply: StreamedAnswer {
             memento = ResponsesMemento(responseID: id, callIDs: callIDs)
         }
         isDone = true
-    }
-
-    private static func failure(_ error: JSONValue) -> AgentError {
-        let status =
-            switch error["code"]?.string {
-            case "rate_limit_exceeded": 429
-            case "server_error": 500
-            case "invalid_prompt": 400
-            case ServiceErrorBody.forgottenAnswer: 404
-            default: 0
-            }
-        return .brokenOff(status: status, error["message"]?.string ?? error.raw.text)
     }
 }
 

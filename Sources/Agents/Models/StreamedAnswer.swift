@@ -29,7 +29,14 @@ protocol StreamedAnswer: SendableMetatype {
     /// Reads a whole answer that was not streamed.
     mutating func handle(whole answer: JSONValue) throws(AgentError) -> [ModelDelta]
 
-    /// The stream has ended.
+    /// Whether the answer's own terminal event has come. What follows it is no part of the answer.
+    var isOver: Bool { get }
+
+    /// Whether only what may be left out can follow, such as the count of tokens. By default
+    /// `isOver`.
+    var isComplete: Bool { get }
+
+    /// The answer is over, or the stream has ended. Called once.
     /// - Returns: the deltas that had to wait for the end.
     /// - Throws: `.malformedReply` when the answer is not complete.
     mutating func finish() throws(AgentError) -> [ModelDelta]
@@ -39,6 +46,7 @@ extension StreamedAnswer {
     init(to request: ModelRequest, from service: ModelService) { self.init() }
 
     var heldBytes: Int { 0 }
+    var isComplete: Bool { isOver }
 
     /// No fast path.
     func text(ofEvent data: UnsafeRawBufferPointer) -> String? { nil }
@@ -59,9 +67,18 @@ struct AnswerReading<Answer: StreamedAnswer> {
     private var plain: [UInt8] = []
     private var isPlain: Bool?
     private var received = 0
+    /// The first bytes, until something was read from them: they say what an answer is that cannot
+    /// be read.
+    private(set) var beginning: [UInt8] = []
+    private var hasDeltas = false
+    /// Whether the answer's own terminal event has come, and its last deltas with it.
+    private(set) var isOver = false
 
     /// Begins an answer.
     init(_ answer: Answer) { self.answer = answer }
+
+    /// Whether only what may be left out can follow.
+    var isComplete: Bool { answer.isComplete }
 
     /// Memory of what has arrived and was not passed on yet.
     var bufferedBytes: Int { plain.heapBytes + events.heldBytes + answer.heldBytes }
@@ -73,6 +90,9 @@ struct AnswerReading<Answer: StreamedAnswer> {
         guard received <= Self.maxReplyBytes else {
             throw AgentError.malformedReply(message: "The model server's answer is too large.")
         }
+        if !hasDeltas, beginning.count < ServiceEvidence.maxBeginningBytes {
+            beginning += chunk.prefix(ServiceEvidence.maxBeginningBytes - beginning.count)
+        }
         if isPlain == nil {
             isPlain = chunk.first { !$0.isJSONSpace }.map { $0 == UInt8(ascii: "{") }
         }
@@ -80,10 +100,17 @@ struct AnswerReading<Answer: StreamedAnswer> {
             plain += chunk
         } else {
             try takeEvents(chunk)
+            if answer.isOver {
+                deltas += try answer.finish()
+                isOver = true
+            }
         }
+        guard !hasDeltas, !deltas.isEmpty else { return }
+        hasDeltas = true
+        beginning = []
     }
 
-    /// The answer has ended.
+    /// The stream has ended, and no terminal event has come.
     mutating func finish() throws {
         deltas = isPlain == true ? try takeWhole() : []
         deltas += try answer.finish()
@@ -107,7 +134,9 @@ struct AnswerReading<Answer: StreamedAnswer> {
         defer { swap(&parser, &events) }
         do {
             try chunk.withUnsafeBytes { bytes in
-                try parser.appendLending(bytes) { _, data in
+                try parser.appendLending(bytes) { type, data in
+                    guard !answer.isOver else { return }
+                    guard type != "error" else { throw ReportedError(event: data).agentError }
                     if let text = answer.text(ofEvent: data) {
                         deltas.append(.text(text))
                     } else {
@@ -137,15 +166,6 @@ extension AgentError {
     func asLimit(retryAfter: Duration?) -> AgentError {
         guard case .upstream(status: 429, _) = self, let retryAfter else { return self }
         return .rateLimited(retryAfter: retryAfter, detail: detail)
-    }
-
-    /// The service reports an error within an answer that began with a 2xx status.
-    /// - Parameter status: the HTTP status of the same error before an answer; 0 where it is
-    ///   unknown.
-    static func brokenOff(status: Int, _ reason: String?) -> AgentError {
-        .upstream(
-            status: status,
-            message: "The model server broke off: " + (reason ?? "it gave no reason"))
     }
 }
 

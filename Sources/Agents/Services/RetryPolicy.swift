@@ -71,9 +71,11 @@ public struct RetryPolicy: Sendable {
 
     /// Makes a request. Retries it while the failure is transient, no part of an answer has come,
     /// and the budget is not empty.
+    /// - Parameter failing: is told of the last attempt where it failed.
     /// - Throws: what the last attempt threw.
     func perform<Value: Sendable>(
-        on host: any AgentHost, _ attempt: (RequestAttempt) async throws -> Value
+        on host: any AgentHost, _ attempt: (RequestAttempt) async throws -> Value,
+        failing: (AgentError, RequestAttempt) -> Void = { _, _ in }
     ) async throws -> Value {
         handleRequest()
         var retries = 0
@@ -83,6 +85,7 @@ public struct RetryPolicy: Sendable {
                 return try await attempt(progress)
             } catch let error as AgentError {
                 guard let delay = delay(after: error, of: progress, retries: &retries) else {
+                    failing(error, progress)
                     throw error
                 }
                 try await host.sleep(for: delay)
@@ -130,9 +133,23 @@ final class RequestAttempt: Sendable {
     private let forgotten = Atomic(false)
     private let tooLate = Atomic(false)
     private let asked = Mutex<Duration?>(nil)
+    /// What came back where the service has refused. An object, since most attempts have none.
+    private let refusal = Mutex<Refusal?>(nil)
+
+    private final class Refusal: Sendable {
+        let evidence: ServiceEvidence
+        let parameters: String
+
+        init(_ evidence: ServiceEvidence, _ parameters: String) {
+            self.evidence = evidence
+            self.parameters = parameters
+        }
+    }
 
     /// Whether a part of its answer has been passed on.
     var hasDelivered: Bool { delivered.load(ordering: .relaxed) }
+    /// Whether a byte of its answer has come.
+    var hasAnswered: Bool { answered.load(ordering: .relaxed) }
     /// Whether a retry is still useful and would not make the service act twice.
     var mayBeRepeated: Bool {
         !hasDelivered && !answered.load(ordering: .relaxed) && !tooLate.load(ordering: .relaxed)
@@ -145,8 +162,24 @@ final class RequestAttempt: Sendable {
     /// - Parameter error: of the attempt. A status 404 may concern something else; then the other
     ///   form has the same error.
     func hasForgotten(by error: AgentError) -> Bool {
-        guard !hasDelivered, case .upstream(let status, _) = error else { return false }
-        return status == 404 || forgotten.load(ordering: .relaxed)
+        guard !hasDelivered else { return false }
+        return switch error {
+        case .upstream(let status, _), .brokenOff(let status, _):
+            status == 404 || forgotten.load(ordering: .relaxed)
+        default: false
+        }
+    }
+
+    /// What came back where the service has refused; nil: it has not.
+    var evidence: ServiceEvidence? { refusal.withLock { $0?.evidence } }
+
+    /// What the service says of the parameters that it refuses; empty: it refuses none.
+    var refusedParameters: String { refusal.withLock { $0?.parameters ?? "" } }
+
+    /// The service has refused, or its answer may turn out to be none.
+    /// - Parameter parameters: what it says of the parameters of the request.
+    func handleRefusal(_ evidence: ServiceEvidence, parameters: String = "") {
+        refusal.withLock { $0 = Refusal(evidence, parameters) }
     }
 
     /// A byte of the answer has come.

@@ -6,6 +6,9 @@ import Codec
 
 /// Finds the message in an error's body.
 enum ServiceErrorBody {
+    /// Most characters of a body without a message that are shown.
+    static let maxShownCharacters = 300
+
     /// The message of an error body, or the beginning of the body when there is none.
     static func message(in body: [UInt8]) -> String {
         if let value = try? JSONParser(limits: .ofAnAnswer).parse(body),
@@ -13,7 +16,7 @@ enum ServiceErrorBody {
         {
             return message
         }
-        let text = String(decoding: body.prefix(300), as: UTF8.self)
+        let text = String(decoding: body.prefix(maxShownCharacters), as: UTF8.self)
             .split(whereSeparator: \.isWhitespace).joined(separator: " ")
         return text.isEmpty ? "it gave no reason" : text
     }
@@ -33,9 +36,31 @@ enum ServiceErrorBody {
         }
     }
 
+    /// What an error says of parameters: its `param`, its message, and the places of FastAPI's
+    /// faults. Values of the request, which FastAPI repeats, are left out.
+    static func parameters(namedIn body: [UInt8]) -> String {
+        guard let value = try? JSONParser(limits: .ofAnAnswer).parse(body) else {
+            return message(in: body)
+        }
+        var words = [value["error"]?["param"]?.string, value["param"]?.string]
+        for detail in [value["detail"], value["message"]?["detail"]] {
+            guard let faults = detail?.elements else { continue }
+            for fault in faults.prefix(16) {
+                words.append(fault["msg"]?.string)
+                words += fault["loc"]?.elements?.map(\.string) ?? []
+            }
+        }
+        let isListed = value["detail"]?.elements != nil
+        if !isListed { words.append(message(of: value)) }
+        return words.compactMap(\.self).joined(separator: " ")
+    }
+
     /// The message of an error that is a JSON object; nil when there is none.
     static func message(of value: JSONValue) -> String? {
-        for candidate in [value["error"]?["message"], value["error"], value["message"]] {
+        let candidates = [
+            value["error"]?["message"], value["error"], value["message"], value["error_message"],
+        ]
+        for candidate in candidates {
             if let text = candidate?.string, !text.isEmpty { return text }
         }
         // FastAPI: `detail` is a text, or a list of the request's faults.

@@ -13,10 +13,10 @@ import Session
 enum TurnFields {
     /// The fields of one attempt at a request. Each has a signature of its own, which is valid for a
     /// minute.
-    /// - Parameter isWhole: whether the request has the whole conversation because the service has
-    ///   forgotten what it went on from. It is another request, with a key of its own.
+    /// - Parameter variant: what distinguishes the request from the first one for the turn: it has
+    ///   the whole conversation, or another form. Empty: nothing, it is a retry.
     static func fields(
-        of request: ModelRequest, for service: ModelService, isWhole: Bool = false
+        of request: ModelRequest, for service: ModelService, variant: String = ""
     ) -> [UpstreamService.Header] {
         guard let turn = request.turn else { return [] }
         var fields: [UpstreamService.Header] = [
@@ -24,7 +24,7 @@ enum TurnFields {
             ("X-Parley-Turn", turn.responseID),
             ("traceparent", traceParent(of: turn)),
             // A retry asks for the same turn again.
-            ("Idempotency-Key", turn.responseID + (isWhole ? "-whole" : "")),
+            ("Idempotency-Key", turn.responseID + variant),
         ]
         if let call = turn.call {
             fields.append(("X-Parley-Call-Carrier", call.carrier.rawValue))

@@ -15,6 +15,8 @@ public struct UpstreamService: Sendable {
     /// Most bytes that are read of an error's body; its message is near the start.
     static let maxErrorBytes = 64 << 10
 
+    /// The operator's name for it in the log and the metrics; empty: failures are not reported.
+    let name: String
     private let base: String
     /// The whole URL of requests without a path, in which a slash at the end counts.
     private let address: String
@@ -27,6 +29,7 @@ public struct UpstreamService: Sendable {
 
     /// Creates a service.
     /// - Parameters:
+    ///   - name: the operator's name for it, `stt` or `tts`; empty: failures are not reported.
     ///   - baseURL: up to and including the version, for example `http://127.0.0.1:8000/v1`.
     ///   - apiKey: sent as a bearer token when it is neither nil nor empty.
     ///   - timeout: longest wait for the answer, and for each further piece of it. 10 s: speech
@@ -35,11 +38,12 @@ public struct UpstreamService: Sendable {
     ///     speaking the longest clause, takes a fraction of it.
     ///   - retries: when a failed request is retried.
     public init(
-        baseURL: String, apiKey: String? = nil, timeout: Duration = .seconds(10),
-        totalTimeout: Duration? = .seconds(60), retries: RetryPolicy = .never
+        name: String = "", baseURL: String, apiKey: String? = nil,
+        timeout: Duration = .seconds(10), totalTimeout: Duration? = .seconds(60),
+        retries: RetryPolicy = .never
     ) {
         self.init(
-            baseURL: baseURL, headers: Self.bearer(apiKey), timeout: timeout,
+            name: name, baseURL: baseURL, headers: Self.bearer(apiKey), timeout: timeout,
             totalTimeout: totalTimeout, retries: retries)
     }
 
@@ -51,9 +55,10 @@ public struct UpstreamService: Sendable {
 
     /// Creates a service that requires header fields of its own instead of a bearer token.
     init(
-        baseURL: String, headers: [Header], timeout: Duration, totalTimeout: Duration?,
-        retries: RetryPolicy
+        name: String = "", baseURL: String, headers: [Header], timeout: Duration,
+        totalTimeout: Duration?, retries: RetryPolicy
     ) {
+        self.name = name
         var base = baseURL[...]
         while base.hasSuffix("/") { base.removeLast() }
         self.base = String(base)
@@ -74,12 +79,41 @@ public struct UpstreamService: Sendable {
         _ body: [UInt8], _ contentType: String, to path: String, accepting: String,
         fields: [Header] = [], on host: any AgentHost, _ attempt: RequestAttempt
     ) async throws -> any UpstreamResponse {
-        let response = try await host.send(
+        let request = PostedRequest(
             request(body, contentType, to: path, accepting: accepting, fields))
+        let response = try await host.send(request.value)
+        if (200..<300).contains(response.status) { return response }
+        return try await Self.followed(response, of: request, from: name, on: host, attempt)
+    }
+
+    /// The answer to a request that was not answered with 2xx at once: that of the place to which it
+    /// was redirected, or its refusal.
+    @inline(never)
+    private static func followed(
+        _ first: any UpstreamResponse, of request: PostedRequest, from name: String,
+        on host: any AgentHost, _ attempt: RequestAttempt
+    ) async throws -> any UpstreamResponse {
+        let response = try await host.followed(first, of: request.value, to: name)
         if (200..<300).contains(response.status) { return response }
         attempt.handleRetryAfter(response.retryAfter)
-        throw Self.refusal(by: response, await Self.errorBody(of: response), attempt)
+        throw refusal(by: response, await errorBody(of: response), to: request.value.url, attempt)
     }
+
+    /// Reports that a request has failed for good.
+    /// - Parameter evidence: what came back; nil: what the attempt knows of it.
+    @inline(never)
+    func report(
+        _ error: any Error, of path: String, _ attempt: RequestAttempt,
+        evidence: ServiceEvidence? = nil, on host: any AgentHost
+    ) {
+        guard !name.isEmpty, !Task.isCancelled else { return }
+        let known = evidence ?? attempt.evidence ?? ServiceEvidence(url: url(of: path))
+        guard let fault = ServiceFault(error, of: name, known) else { return }
+        host.report(fault)
+    }
+
+    /// Where requests with a path go.
+    func url(of path: String) -> String { path.isEmpty ? address : base + path }
 
     @inline(never)
     private func request(
@@ -90,14 +124,22 @@ public struct UpstreamService: Sendable {
             (name: "Content-Type", value: contentType), (name: "Accept", value: accepting),
         ]
         return UpstreamRequest(
-            url: path.isEmpty ? address : base + path, headers: types + headers + fields,
+            url: url(of: path), headers: types + headers + fields,
             body: body, timeout: timeout, totalTimeout: totalTimeout)
     }
 
     @inline(never)
     private static func refusal(
-        by response: any UpstreamResponse, _ body: [UInt8], _ attempt: RequestAttempt
+        by response: any UpstreamResponse, _ body: [UInt8], to address: String,
+        _ attempt: RequestAttempt
     ) -> AgentError {
+        attempt.handleRefusal(
+            ServiceEvidence(
+                url: address, status: response.status, contentType: response.contentType,
+                beginning: Array(body.prefix(ServiceEvidence.maxBeginningBytes)),
+                target: response.location.flatMap { ServiceAddress.target(of: $0, from: address) }),
+            parameters: [400, 422].contains(response.status)
+                ? ServiceErrorBody.parameters(namedIn: body) : "")
         if response.status == 400, ServiceErrorBody.saysForgotten(body) {
             attempt.handleForgotten()
         }
@@ -112,4 +154,12 @@ public struct UpstreamService: Sendable {
         }
         return body
     }
+}
+
+/// A request that may be made again. An object, because a function that waits for the answer would
+/// else keep a copy of all of it.
+private final class PostedRequest: Sendable {
+    let value: UpstreamRequest
+
+    init(_ value: UpstreamRequest) { self.value = value }
 }

@@ -22,6 +22,8 @@ public struct OpenAISpeech: SpeechSynthesizer {
     /// Bytes of the functions that wait for an answer.
     private static let taskBytes = 3_500
 
+    private static let path = "/audio/speech"
+
     private let service: UpstreamService
     private let model: String
     private let voice: String?
@@ -57,8 +59,12 @@ public struct OpenAISpeech: SpeechSynthesizer {
         defer { host.charge(-Self.taskBytes) }
         try await service.retries.perform(on: host) { attempt in
             let response = try await service.post(
-                body, "application/json", to: "/audio/speech",
+                body, "application/json", to: Self.path,
                 accepting: format == .pcm ? "audio/pcm, */*" : "audio/ogg, */*", on: host, attempt)
+            var evidence = ServiceEvidence(url: service.url(of: Self.path))
+            evidence.status = response.status
+            evidence.contentType = response.contentType
+            attempt.handleRefusal(evidence)
             var reply = try SpeechReply(format: format, contentType: response.contentType)
             var received = 0
             while let chunk = try await response.nextChunk() {
@@ -70,6 +76,8 @@ public struct OpenAISpeech: SpeechSynthesizer {
                 }
             }
             try reply.finish()
+        } failing: { error, attempt in
+            service.report(error, of: Self.path, attempt, on: host)
         }
     }
 

@@ -16,6 +16,12 @@ public struct OpenAITranscription: SpeechRecognizer {
     /// Most bytes of one answer. 1 MiB: the words of hours of speech.
     static let maxReplyBytes = 1 << 20
 
+    /// Time for the end of the transfer after the terminal event, so that its connection serves the
+    /// next request. 1 s.
+    private static let endingTime = Duration.seconds(1)
+
+    private static let path = "/audio/transcriptions"
+
     private let service: UpstreamService
     private let model: String
     private let streams: Bool
@@ -50,13 +56,15 @@ public struct OpenAITranscription: SpeechRecognizer {
         let (body, contentType) = try await host.compute { try form(of: utterance) }
         return try await service.retries.perform(on: host) { attempt in
             let response = try await service.post(
-                body, contentType, to: "/audio/transcriptions",
+                body, contentType, to: Self.path,
                 accepting: streams ? "text/event-stream, application/json" : "application/json",
                 on: host, attempt)
-            return try await Self.text(of: response, on: host) { part in
+            return try await text(of: response, attempt, on: host) { part in
                 attempt.handleDelivery()
                 try await partial(part)
             }
+        } failing: { error, attempt in
+            service.report(error, of: Self.path, attempt, on: host)
         }
     }
 
@@ -76,38 +84,68 @@ public struct OpenAITranscription: SpeechRecognizer {
         return (form.finish(), form.contentType)
     }
 
-    private static func text(
-        of response: any UpstreamResponse, on host: any AgentHost,
+    private func text(
+        of response: any UpstreamResponse, _ attempt: RequestAttempt, on host: any AgentHost,
         partial: (String) async throws -> Void
+    ) async throws -> String {
+        var evidence = ServiceEvidence(url: service.url(of: Self.path))
+        evidence.status = response.status
+        evidence.contentType = response.contentType
+        do {
+            return try await Self.read(response, on: host, &evidence, partial: partial)
+        } catch AgentError.malformedReply(let message, let detail) {
+            attempt.handleRefusal(evidence)
+            throw AgentError.malformedReply(
+                message: evidence.foreignKind.map {
+                    "The transcription service's answer is \($0.rawValue), not one of its API."
+                } ?? message, detail: detail)
+        }
+    }
+
+    private static func read(
+        _ response: any UpstreamResponse, on host: any AgentHost,
+        _ evidence: inout ServiceEvidence, partial: (String) async throws -> Void
     ) async throws -> String {
         var answer = TranscriptionReply()
         var received = 0
         var charged = 0
         defer { host.charge(-charged) }
-        while let chunk = try await response.nextChunk() {
+        while !answer.isOver, let chunk = try await response.nextChunk() {
             received += chunk.count
             guard received <= maxReplyBytes else {
                 throw AgentError.malformedReply(
                     message: "The transcription service's answer is too large.")
             }
+            if evidence.beginning.isEmpty {
+                evidence.beginning = Array(chunk.prefix(ServiceEvidence.maxBeginningBytes))
+            }
             let parts = try answer.append(chunk)
             host.charge(answer.bufferedBytes, insteadOf: &charged)
             for part in parts { try await partial(part) }
         }
+        if answer.isOver { response.expectEnd(within: endingTime) }
         return try answer.finish()
     }
 }
 
-/// Reads one answer: a JSON object, or events.
+/// Reads one answer: a JSON object, or events of one of three forms.
+///
+///     OpenAI    {"type": "transcript.text.delta", …}, at the end {"type": "transcript.text.done"}
+///     vLLM      {"choices": [{"delta": {"content": …}}]}, at the end [DONE]
+///     Speaches  {"text": …} for each segment, until the stream ends or [DONE] comes
 private struct TranscriptionReply {
     private var events = ServerSentEventsParser()
-    private let parser = JSONParser()
+    private let parser = JSONParser(limits: .ofAnAnswer)
     /// Whether the answer is a JSON object, recognised by its first character; nil before that.
     private var isObject: Bool?
     private var object: [UInt8] = []
     private var said = ""
     private var halves = SurrogateHalves()
     private var whole: String?
+    /// Whether the text so far is whole if the stream ends.
+    private var isComplete = false
+    /// Whether the terminal event has come.
+    private(set) var isOver = false
 
     /// Memory of the bytes that have arrived and could not be read yet.
     var bufferedBytes: Int { object.heapBytes + events.heldBytes }
@@ -121,17 +159,17 @@ private struct TranscriptionReply {
             object += chunk
             return []
         }
-        var data: [String] = []
+        var arrived: [ServerSentEvent] = []
         do {
             try chunk.withUnsafeBytes { bytes in
-                try events.append(bytes) { data.append($0.data) }
+                try events.append(bytes) { arrived.append($0) }
             }
         } catch {
             throw Self.unreadable
         }
         var parts: [String] = []
-        for event in data {
-            if let part = try handle(event: event) { parts.append(part) }
+        for event in arrived where !isOver {
+            if let part = try handle(event) { parts.append(part) }
         }
         return parts
     }
@@ -139,40 +177,55 @@ private struct TranscriptionReply {
     /// The answer is over; returns its whole text.
     mutating func finish() throws(AgentError) -> String {
         if isObject == true {
-            guard let text = try parse(object.span.bytes)["text"]?.string else {
-                throw Self.unreadable
-            }
+            let answer = try parse(object.span.bytes)
+            if let error = ReportedError(in: answer) { throw Self.brokenOff(error) }
+            guard let text = answer["text"]?.string else { throw Self.unreadable }
             whole = text
         }
-        guard let whole else {
+        guard let whole = whole ?? (isComplete ? said : nil) else {
             throw .malformedReply(
                 message: "The transcription service's answer ended before it was complete.")
         }
         return whole.split(whereSeparator: \.isWhitespace).joined(separator: " ")
     }
 
-    private mutating func handle(event data: String) throws(AgentError) -> String? {
-        guard data != "[DONE]", !data.isEmpty, whole == nil else { return nil }
-        let event = try parse(Array(data.utf8).span.bytes)
-        switch event["type"]?.string {
-        case "transcript.text.delta":
-            guard let delta = halves.text(of: event["delta"]), !delta.isEmpty else { return nil }
-            // The partial texts must add up to the final text, which begins with a word.
-            let part = said.isEmpty ? String(delta.drop(while: \.isWhitespace)) : delta
-            said += part
-            return part.isEmpty ? nil : part
+    private mutating func handle(_ event: ServerSentEvent) throws(AgentError) -> String? {
+        guard event.type != "error" else {
+            throw Self.brokenOff(
+                Array(event.data.utf8).withUnsafeBytes { ReportedError(event: $0) })
+        }
+        guard event.data != "[DONE]" else {
+            // Alone it is the end of nothing.
+            isOver = isComplete
+            return nil
+        }
+        guard !event.data.isEmpty else { return nil }
+        let value = try parse(Array(event.data.utf8).span.bytes)
+        if let error = ReportedError(in: value) { throw Self.brokenOff(error) }
+        switch value["type"]?.string {
+        case "transcript.text.delta": return add(halves.text(of: value["delta"]))
         case "transcript.text.done":
-            whole = event["text"]?.string ?? said
-        case "error":
-            throw .upstream(
-                status: 0,
-                message: "The transcription service broke off: "
-                    + (ServiceErrorBody.message(of: event) ?? "it gave no reason"))
-        default:
-            // Some servers stream whole segments, as objects with a `text` and no `type`.
-            if let text = event["text"]?.string, event["type"] == nil { whole = text }
+            whole = value["text"]?.string ?? said
+            isOver = true
+        case nil:
+            if let choice = value["choices"]?.elements?.first(where: { _ in true }) {
+                isComplete = true
+                return add(halves.text(of: choice["delta"]?["content"]))
+            }
+            guard let text = value["text"]?.string else { return nil }
+            isComplete = true
+            return add(said.isEmpty || text.first?.isWhitespace == true ? text : " " + text)
+        default: break
         }
         return nil
+    }
+
+    /// Adds to the text. The partial texts must add up to the final text, which begins with a word.
+    private mutating func add(_ text: String?) -> String? {
+        guard let text, !text.isEmpty else { return nil }
+        let part = said.isEmpty ? String(text.drop(while: \.isWhitespace)) : text
+        said += part
+        return part.isEmpty ? nil : part
     }
 
     private func parse(_ bytes: RawSpan) throws(AgentError) -> JSONValue {
@@ -181,6 +234,11 @@ private struct TranscriptionReply {
         } catch {
             throw Self.unreadable
         }
+    }
+
+    private static func brokenOff(_ error: ReportedError) -> AgentError {
+        .brokenOff(
+            status: error.status, message: "The transcription service broke off: \(error.reason)")
     }
 
     private static let unreadable = AgentError.malformedReply(

@@ -93,22 +93,14 @@ public struct UIMessageStreamWriter: Sendable {
         }
     }
 
-    /// Arguments that are not a JSON object are sent as an input error: the client cannot run the
-    /// tool.
+    /// The arguments of a finished call are a JSON object; the session sees to it.
     private static func inputAvailable(
         _ callID: String, _ name: String, _ arguments: String, into bytes: inout ByteWriter
     ) {
-        let text = arguments.isEmpty ? "{}" : arguments
-        let isJSON = (try? JSONParser().parse(text)) != nil
-        event(isJSON ? "tool-input-available" : "tool-input-error", into: &bytes) { json in
+        event("tool-input-available", into: &bytes) { json in
             json.member("toolCallId", callID)
             json.member("toolName", name)
-            if isJSON {
-                json.member("input", RawJSON(text).onOneLine)
-            } else {
-                json.member("input", text)
-                json.member("errorText", "The model's arguments are no JSON object.")
-            }
+            json.member("input", RawJSON(arguments).onOneLine)
         }
     }
 

@@ -4,6 +4,10 @@
 // reconnection, are ignored like unknown fields. An event that lies whole in one piece, as nearly
 // all events of a model do, is passed on without a copy.
 //
+// One field is not the standard's: llama.cpp until late 2025 reports a failure as `error: {…}`. It
+// is read as the data of an event of the type `error`, because ignoring it would make the failure
+// an empty answer.
+//
 // Invariant: the events depend on the bytes alone, however they were split. Between two calls at
 // most one incomplete event is kept, within `maxEventBytes`.
 
@@ -160,7 +164,9 @@ public struct ServerSentEventsParser: Sendable {
         var value = line[name.endIndex...].dropFirst()
         if value.first == UInt8(ascii: " ") { value = value.dropFirst() }
         // Other names are ignored, and so are comments, whose name is empty.
-        if name.elementsEqual("data".utf8) {
+        let isError = name.elementsEqual("error".utf8)
+        if isError { type = "error" }
+        if isError || name.elementsEqual("data".utf8) {
             guard value.count < maxEventBytes - data.count else {
                 throw ServerSentEventsError.eventTooLarge
             }

@@ -112,11 +112,12 @@ extension AgentLink {
             return .execution(message: "The call was cancelled.")
         }
         if !Task.isCancelled {
-            logger.warning(
+            // Those that the operator has configured are reported by their client.
+            logger.debug(
                 "tool server failed", metadata: ["tool": "\(what)", "error": "\(error.detail)"])
         }
         switch error {
-        case .upstream:
+        case .upstream, .brokenOff:
             return .protocol(
                 code: -32_000,
                 message: "The MCP server cannot be reached, broke off or took too long.")

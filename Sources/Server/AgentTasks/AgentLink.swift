@@ -373,9 +373,10 @@ final class AgentLink {
             // A service's own text is not for the client.
             switch error {
             case .rateLimited(_, detail: ""): break
-            case .upstream, .malformedReply, .rateLimited, .agentLost:
+            case .upstream, .brokenOff, .malformedReply, .rateLimited, .agentLost:
+                // The agent has reported it to its host, which logs it with what came back.
                 guard !Task.isCancelled else { break }
-                logger.warning(
+                logger.debug(
                     "upstream failed", metadata: ["part": "\(part)", "error": "\(error.detail)"])
             case .unavailable, .unknownModel, .overloaded, .quotaUsedUp: break
             }

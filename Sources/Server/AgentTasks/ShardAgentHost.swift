@@ -37,6 +37,8 @@ final class ShardAgentHost: AgentHost {
     private let pool: any ComputePool
     private let upstream: (any UpstreamClient)?
     private let redis: RedisClient?
+    /// Notes failures of services; nil: they are not noted.
+    private let noteFault: (@Sendable (ServiceFault) -> Void)?
     private let urgency: JobUrgency
     /// The session that it works for; nil: the shard itself.
     private let owner: JobOwner?
@@ -48,11 +50,14 @@ final class ShardAgentHost: AgentHost {
     /// - Parameters:
     ///   - urgency: of all jobs of this host.
     ///   - owner: the session that it works for; nil: the shard itself.
+    ///   - noteFault: notes failures of services; nil: they are not noted.
     init(
         gate: ShardGate, pool: any ComputePool, upstream: (any UpstreamClient)?,
-        redis: RedisClient? = nil, urgency: JobUrgency = .awaited, owner: JobOwner? = nil
+        redis: RedisClient? = nil, noteFault: (@Sendable (ServiceFault) -> Void)? = nil,
+        urgency: JobUrgency = .awaited, owner: JobOwner? = nil
     ) {
         self.redis = redis
+        self.noteFault = noteFault
         self.owner = owner
         self.gate = gate
         self.pool = pool
@@ -68,7 +73,8 @@ final class ShardAgentHost: AgentHost {
         _ token: EventToken, of caller: CallerTag, _ urgency: JobUrgency = .awaited
     ) -> ShardAgentHost {
         ShardAgentHost(
-            gate: gate, pool: pool, upstream: upstream, redis: redis, urgency: urgency,
+            gate: gate, pool: pool, upstream: upstream, redis: redis, noteFault: noteFault,
+            urgency: urgency,
             owner: JobOwner(caller: caller, shard: ObjectIdentifier(gate), token: token))
     }
 
@@ -91,11 +97,14 @@ final class ShardAgentHost: AgentHost {
         return await gate.facts(of: owner.token)
     }
 
+    func report(_ fault: ServiceFault) { noteFault?(fault) }
+
     var shard: ObjectIdentifier { ObjectIdentifier(gate) }
 
     func startSharedWork(_ work: @escaping @Sendable (any AgentHost) async -> Void) {
         let host = ShardAgentHost(
-            gate: gate, pool: pool, upstream: upstream, redis: redis, urgency: urgency)
+            gate: gate, pool: pool, upstream: upstream, redis: redis, noteFault: noteFault,
+            urgency: urgency)
         Task(executorPreference: gate.executor.task) { await work(host) }
     }
 

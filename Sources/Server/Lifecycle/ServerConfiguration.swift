@@ -97,8 +97,9 @@ public struct ServerConfiguration: Sendable {
         .optionalText(
             "twilio-auth-token", \.twilioAuthToken, "a text", isSecret: true,
             """
-            Auth token of the Twilio account. Connections at /twilio and /conversation-relay \
-            must then have Twilio's signature, or a credential of this server.
+            Auth token of the Twilio account, or the secret of the shared key with which a rule of \
+            the account signs. Connections at /twilio and /conversation-relay must then have \
+            Twilio's signature, or a credential of this server.
             """),
         .optionalText(
             "plivo-auth-token", \.plivoAuthToken, "a text", isSecret: true,
@@ -538,8 +539,10 @@ public struct ServerConfiguration: Sendable {
     /// 500: a telephone on 2G sends ten times that. A body has no other limit in time: the largest
     /// may take 136 s.
     public var minRequestBytesPerSecond = 500
-    /// 60 s.
-    public var keepAliveTimeout = Duration.seconds(60)
+    /// 75 s: longer than balancers keep their own idle connections (60 s of AWS's ALB and of
+    /// nginx's upstreams). Of two equal times the server's may end first, while a request is on its
+    /// way.
+    public var keepAliveTimeout = Duration.seconds(75)
 
     private static let requestLimits: [Setting<Self>] = [
         .integer(
@@ -572,7 +575,11 @@ public struct ServerConfiguration: Sendable {
             """),
         .milliseconds(
             "keep-alive-timeout-ms", \.keepAliveTimeout, 100...86_400_000,
-            "Silence after which a kept-alive HTTP connection is closed."),
+            """
+            Silence after which a kept-alive HTTP connection is closed. Longer than a balancer in \
+            front keeps its idle connections (60 s of AWS's ALB and of nginx), so that the \
+            balancer closes first and sends no request on a connection that is closing.
+            """),
     ]
 
     // MARK: Limits of WebSocket messages

@@ -195,7 +195,10 @@ package final class Shard<Backend: IO> {
         relayPort = UpstreamPort(io: io, kind: .relay)
         relays = NodeRelays(loop: relayPort, authorities: configuration.serviceCA)
         let host = ShardAgentHost(
-            gate: gate, pool: services.pool, upstream: upstream, redis: redis)
+            gate: gate, pool: services.pool, upstream: upstream, redis: redis,
+            noteFault: { [faults = services.metrics.serviceFaults, logger] fault in
+                faults.note(fault, at: MonotonicClock.now, logger: logger)
+            })
         agentLink = AgentLink(agents: services.agents, host: host, gate: gate, logger: logger)
         sessionContext = SessionContext(
             limits: configuration.session,

@@ -409,6 +409,11 @@ extension MetricFamily {
                 }
             }),
         MetricFamily(
+            .counter, "parley_service_failures_total",
+            "Requests to configured services that failed for good: a model's provider, stt, tts, "
+                + "or mcp/ and the label of an MCP server.",
+            .figures { $0.serviceFailures.map { ("service=\"\($0.service)\"", $0.count) } }),
+        MetricFamily(
             .counter, "parley_model_fallbacks_total",
             "Turns that a provider took over from another that had failed.",
             .figures { $0.providers.map { ("provider=\"\($0.name)\"", $0.fallbacks) } }),

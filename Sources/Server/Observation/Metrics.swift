@@ -304,6 +304,8 @@ package final class ServerMetrics: Sendable {
     let isShortOfMemory = Atomic<Bool>(false)
     /// Whether the server drains.
     package let isDraining = Atomic<Bool>(false)
+    /// Failures of the services that the operator has configured.
+    let serviceFaults = ServiceFaultLog()
     /// The memory of the process by what holds it.
     let account: ProcessAccount
     private let workers: @Sendable () -> WorkerCounts
@@ -375,7 +377,7 @@ package final class ServerMetrics: Sendable {
         let snapshot = MetricsSnapshot(
             workers: workers(), substitutedClauses: substitutedClauses(), providers: providers(),
             records: records(),
-            recordings: recordings?(),
+            recordings: recordings?(), serviceFailures: serviceFaults.totals,
             account: account.lines(of: shards),
             isShortOfMemory: isShortOfMemory.load(ordering: .relaxed),
             isDraining: isDraining.load(ordering: .relaxed), isFull: isFull)

@@ -16,6 +16,8 @@ struct MetricsSnapshot {
     let records: RecordCounts?
     /// Nil where nothing is recorded.
     let recordings: RecordingCounts?
+    /// Failures of configured services since the start, by service.
+    let serviceFailures: [(service: String, count: Int)]
     let memory = ProcessMemory.current
     /// The memory of the process by what holds it.
     let account: [(MemoryHolder, Int)]

@@ -179,6 +179,28 @@ package final class UpstreamHTTP: @unchecked Sendable {
         }
     }
 
+    /// Ends a transfer after a time, as if the service had ended it. Any thread.
+    func expectEnd(of transfer: UpstreamTransfer, within limit: Duration) {
+        guard isOnLoopThread else {
+            Task(executorPreference: executor) { self.expectEnd(of: transfer, within: limit) }
+            return
+        }
+        guard transfers[transfer.id] != nil else { return }
+        transfer.handleEndExpected(by: loop.now + limit)
+        watchSilence(of: transfer, at: loop.now)
+        armTimer()
+    }
+
+    /// Drops what has come of an answer and what comes until the transfer ends. Any thread.
+    func skipRest(of transfer: UpstreamTransfer) {
+        guard isOnLoopThread else {
+            Task(executorPreference: executor) { self.skipRest(of: transfer) }
+            return
+        }
+        transfer.skipRest()
+        if transfers[transfer.id] != nil { resumeIfConsumed(transfer) }
+    }
+
     // MARK: One request
 
     private nonisolated(nonsending) func begin(
@@ -346,8 +368,8 @@ package final class UpstreamHTTP: @unchecked Sendable {
     private func endSilentTransfers(at now: Instant) {
         silenceCheck = nil
         for transfer in transfers.values.sorted(by: { $0.id < $1.id }) {
-            if let error = transfer.silenceError(at: now) {
-                end(transfer, as: .failed(error))
+            if let outcome = transfer.timedOutcome(at: now) {
+                end(transfer, as: outcome)
             } else {
                 watchSilence(of: transfer, at: now)
             }

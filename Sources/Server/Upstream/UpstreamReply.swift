@@ -1,27 +1,43 @@
 // The result of `UpstreamHTTP.send(_:)`: the answer's head, and access to its pieces. The transfer
-// ends with the object. The transfer itself is in UpstreamTransfer.
+// ends with the object, unless its end is expected. The transfer itself is in UpstreamTransfer.
 
 import Session
+import Synchronization
 
 /// An answer of an upstream service. It has one consumer.
 final class UpstreamReply: UpstreamResponse {
     let status: Int
     let retryAfter: Duration?
     let contentType: String?
+    let location: String?
     private let kept: (name: String, value: String)?
     private let transfer: UpstreamTransfer
     private let client: UpstreamHTTP
+    /// Whether the transfer outlives this object.
+    private let endsByItself = Atomic(false)
 
     init(status: Int, transfer: UpstreamTransfer, client: UpstreamHTTP) {
         self.status = status
         retryAfter = transfer.retryAfter
         contentType = transfer.contentType
+        location = transfer.location
         kept = transfer.kept
         self.transfer = transfer
         self.client = client
     }
 
-    deinit { client.abandon(transfer) }
+    deinit {
+        if endsByItself.load(ordering: .relaxed) {
+            client.skipRest(of: transfer)
+        } else {
+            client.abandon(transfer)
+        }
+    }
+
+    func expectEnd(within limit: Duration) {
+        endsByItself.store(true, ordering: .relaxed)
+        client.expectEnd(of: transfer, within: limit)
+    }
 
     func header(_ name: String) -> String? { kept?.name == name ? kept?.value : nil }
 

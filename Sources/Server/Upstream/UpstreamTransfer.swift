@@ -57,6 +57,10 @@ final class UpstreamTransfer: @unchecked Sendable {
     private let timeout: Duration
     /// When it times out even if it is active; nil: never. Pauses move it on.
     private var lastInstant: Instant?
+    /// When it ends without an error, because its answer is complete; nil: it is not.
+    private var expectedEnd: Instant?
+    /// Whether the rest of its body is not read.
+    private var skipsRest = false
     private let maxBufferedBytes: Int
     private let maxHeadBytes: Int
 
@@ -69,6 +73,8 @@ final class UpstreamTransfer: @unchecked Sendable {
     private var retryAfterSeconds = 0
     /// The answer's `Content-Type`; nil where there is none.
     private(set) var contentType: String?
+    /// Where a redirect points; nil: the answer is none.
+    private(set) var location: String?
     /// The field of the head that the request wants to keep, and its value.
     private let keptHeader: String?
     private var keptValue: String?
@@ -269,6 +275,7 @@ final class UpstreamTransfer: @unchecked Sendable {
     /// Takes a piece of the body. False: libcurl keeps it and pauses.
     func handleBody(_ bytes: UnsafeRawBufferPointer) -> Bool {
         lastActivity = loop.now
+        guard !skipsRest else { return true }
         if let waiter = chunkWaiter.take() {
             waiter.resume(returning: [UInt8](bytes))
             return true
@@ -293,6 +300,9 @@ final class UpstreamTransfer: @unchecked Sendable {
         var type: UnsafeMutableRawPointer?
         parley_curl_info_pointer(easy, CURLINFO_CONTENT_TYPE, &type)
         contentType = type.map { String(cString: $0.assumingMemoryBound(to: CChar.self)) }
+        if (300..<400).contains(status), let value = parley_curl_header(easy, "Location") {
+            location = String(cString: value)
+        }
         guard let keptHeader, let value = parley_curl_header(easy, keptHeader) else { return }
         keptValue = String(cString: value)
     }
@@ -308,7 +318,7 @@ final class UpstreamTransfer: @unchecked Sendable {
         return (keptHeader, keptValue)
     }
 
-    private func dropPending() {
+    fileprivate func dropPending() {
         pending = []
         firstPending = 0
         pendingBytes = 0
@@ -329,14 +339,34 @@ extension UpstreamTransfer {
     /// When the silence so far becomes too long. A paused transfer is silent because its consumer
     /// is slow, not because of the service.
     func silenceDeadline(at now: Instant) -> Instant {
+        if let expectedEnd { return expectedEnd }
         if isPaused { return now + timeout }
         let deadline = lastActivity + timeout
         return lastInstant.map { min($0, deadline) } ?? deadline
     }
 
-    /// The error of a transfer that has been silent for too long, or nil.
-    func silenceError(at now: Instant) -> AgentError? {
+    /// No consumer reads what has come, nor what comes.
+    func skipRest() {
+        skipsRest = true
+        dropPending()
+    }
+
+    /// The answer is complete, and the rest of the transfer may take until an instant.
+    func handleEndExpected(by instant: Instant) { expectedEnd = instant }
+
+    /// The outcome of a transfer whose time is over, or nil.
+    func timedOutcome(at now: Instant) -> Outcome? {
         guard silenceDeadline(at: now) <= now else { return nil }
+        guard expectedEnd == nil else {
+            // It is in the middle of an answer.
+            keepsConnection = false
+            return .completed
+        }
+        return .failed(silenceError(at: now))
+    }
+
+    /// The error of a transfer that has been silent for too long.
+    private func silenceError(at now: Instant) -> AgentError {
         if let lastInstant, lastInstant <= now {
             return .upstream(status: 0, message: "\(origin) took too long for its answer.")
         }

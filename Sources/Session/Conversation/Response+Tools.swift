@@ -50,12 +50,22 @@ extension Response {
         }
         guard let index = outputs.lastIndex(where: { $0.isOpen && $0.isCall }) else { return }
         outputs[index].write(arguments)
+        sayArguments(arguments, of: index)
+    }
+
+    /// The arguments of a call are complete.
+    func completeArguments(of index: Int) {
+        guard let added = outputs[index].completeArguments() else { return }
+        sayArguments(added, of: index)
+    }
+
+    private func sayArguments(_ delta: String, of index: Int) {
         if outputs[index].toolCall != nil {
-            emit(.mcp(.callArgumentsDelta(address(index), delta: arguments)))
+            emit(.mcp(.callArgumentsDelta(address(index), delta: delta)))
         } else {
             emit(
                 .responseFunctionCallArgumentsDelta(
-                    address(index), callID: outputs[index].callID, delta: arguments))
+                    address(index), callID: outputs[index].callID, delta: delta))
         }
     }
 
@@ -66,26 +76,28 @@ extension Response {
     }
 
     private func ask(_ written: WrittenApproval) {
+        // What is no object stays as it is, and the call is refused once it is approved.
+        let arguments = CallArguments.object(written.arguments) ?? written.arguments
         let item = ConversationItem(
             id: written.itemID,
             kind: .mcp(
                 .approvalRequest(
                     serverLabel: written.route.serverLabel, name: written.route.name,
-                    arguments: written.arguments)))
+                    arguments: arguments)))
         var output = OutputItem(item: item, modality: .text)
         output.isOpen = false
         let index = add(output)
         newApprovals.append(
             PendingApproval(
                 itemID: item.id, responseID: id, outputIndex: index, route: written.route,
-                arguments: written.arguments, parameters: parameters))
+                arguments: arguments, parameters: parameters))
     }
 
     private func start(_ index: Int) {
-        let arguments = outputs[index].text.isEmpty ? "{}" : outputs[index].text
+        let arguments = outputs[index].text
         let itemID = outputs[index].item.id
         guard let route = outputs[index].toolCall?.route else { return }
-        emit(.mcp(.callArgumentsDone(address(index), arguments: outputs[index].text)))
+        emit(.mcp(.callArgumentsDone(address(index), arguments: arguments)))
         let calls = outputs.count { $0.toolCall?.isRunning == true }
         if let error = route.refusal(of: arguments, calls: calls, context.limits) {
             outputs[index].toolCall?.outcome = .failure(error)

@@ -148,7 +148,7 @@ final class Response {
                 kind: .functionCall(callID: callID, name: name, arguments: ""))
             add(OutputItem(item: item, modality: .text))
         case .functionCallArguments(let arguments):
-            guard isWithinLimits(adding: arguments) else { return }
+            guard !arguments.isEmpty, isWithinLimits(adding: arguments) else { return }
             writeArguments(arguments)
         case .usage(let inputTokens, let cachedTokens, let outputTokens):
             usage.inputTextTokens = inputTokens
@@ -286,6 +286,7 @@ final class Response {
     func closeOpenOutputs() {
         leadingSpace = ""
         for index in outputs.indices where outputs[index].isOpen {
+            if outputs[index].isCall { completeArguments(of: index) }
             outputs[index].isOpen = false
             pauseEnd = nil
             if let rest = splitter.finish() { speaker.enqueue(rest, for: index) }
@@ -339,6 +340,9 @@ final class Response {
         }
         completeOutputs()
         guard stage == .speaking, outputs.allSatisfy(\.isComplete) else { return }
+        if incompleteReason == nil, outputs.contains(where: \.isBrokenFunctionCall) {
+            return fail(.brokenArguments)
+        }
         end(incompleteReason.map { .incomplete(reason: $0) } ?? .completed)
     }
 
@@ -353,7 +357,7 @@ final class Response {
             // Where the model had to stop, the item that it was writing is incomplete: clients run
             // a function as soon as its call is completed.
             let isWhole =
-                output.cut?.isByClient != true
+                output.cut?.isByClient != true && !output.hasBrokenArguments
                 && (incompleteReason == nil || index < outputs.count - 1)
             complete(index, isWhole ? .completed : .incomplete)
         }

@@ -54,6 +54,10 @@ public protocol AgentHost: Sendable {
     /// nothing is known. The default is nil.
     func sessionFacts() async -> SessionFacts?
 
+    /// Reports a failure of a service that the operator has configured, for the log and the
+    /// metrics. Any thread. The default reports nothing.
+    func report(_ fault: ServiceFault)
+
     /// The event loop that runs the task. All tasks of one loop run on one thread, and what an agent
     /// keeps for it they may share. By default there is one.
     var shard: ObjectIdentifier { get }
@@ -81,6 +85,9 @@ extension AgentHost {
 
     /// Nothing is counted.
     public func charge(_ bytes: Int) {}
+
+    /// Nothing is reported.
+    public func report(_ fault: ServiceFault) {}
 
     /// Nothing is known.
     public func sessionFacts() async -> SessionFacts? { nil }
@@ -151,20 +158,36 @@ public protocol UpstreamResponse: AnyObject, Sendable {
     /// where it does not, the default.
     var retryAfter: Duration? { get }
 
+    /// The `Location` field of an answer with the status 3xx as it came (RFC 9110 §10.2.2); nil for
+    /// any other answer, where there is none, and by default.
+    var location: String? { get }
+
     /// The request's `keptHeader`; nil for any other, where there is none, and by default.
     func header(_ name: String) -> String?
 
     /// The next piece of the body, or nil at its end.
     /// - Throws: `AgentError.upstream` when the transfer breaks, or `CancellationError`.
     func nextChunk() async throws -> [UInt8]?
+
+    /// Says that the answer is complete, but for what may be left out. The transfer then ends by
+    /// itself or after `limit`, as if the service had ended it, and dropping the last reference
+    /// does not end it before: its connection may serve the next request. Called once; does nothing
+    /// by default.
+    func expectEnd(within limit: Duration)
 }
 
 extension UpstreamResponse {
     /// Nothing is said of the body.
     public var contentType: String? { nil }
 
+    /// It points nowhere.
+    public var location: String? { nil }
+
     /// Nothing is asked for.
     public var retryAfter: Duration? { nil }
+
+    /// The transfer goes on.
+    public func expectEnd(within limit: Duration) {}
 
     /// No field is kept.
     public func header(_ name: String) -> String? { nil }
@@ -185,12 +208,19 @@ public enum AgentError: Error, Equatable, Sendable {
     case rateLimited(retryAfter: Duration, detail: String = "")
     /// A model or speech service failed: HTTP status (0 when none came) and what it said.
     case upstream(status: Int, message: String)
+    /// A service reported an error within an answer that had begun with a 2xx status: the status of
+    /// the same error before an answer (0 where it is unknown), and what it said.
+    case brokenOff(status: Int, message: String)
     /// The service answered with something that cannot be understood; `detail` is for the operator
     /// alone.
     case malformedReply(message: String, detail: String = "")
     /// The worker that answered the turn has died, after the user heard a part of its answer or
     /// before.
     case agentLost(hasSpoken: Bool)
+
+    /// The model calls a function with arguments that are no JSON object.
+    static let brokenArguments = AgentError.malformedReply(
+        message: "The model called a function with arguments that are no JSON object.")
 
     /// The protocol's error code.
     public var code: String {
@@ -199,7 +229,7 @@ public enum AgentError: Error, Equatable, Sendable {
         case .unknownModel: "model_not_found"
         case .overloaded: "server_overloaded"
         case .rateLimited, .quotaUsedUp: "rate_limit_exceeded"
-        case .upstream: "upstream_error"
+        case .upstream, .brokenOff: "upstream_error"
         case .malformedReply: "upstream_malformed_reply"
         case .agentLost: "agent_lost"
         }
@@ -215,7 +245,7 @@ public enum AgentError: Error, Equatable, Sendable {
         case .overloaded: "The server's worker queue is full; try again."
         case .rateLimited:
             "The model has too many requests now; try again in \(retryAfterSeconds ?? 1) s."
-        case .upstream(let status, _):
+        case .upstream(let status, _), .brokenOff(let status, _):
             status == 0
                 ? "A service that the server depends on gave no complete answer; try again."
                 : "A service that the server depends on answered with status \(status)."
@@ -239,7 +269,7 @@ public enum AgentError: Error, Equatable, Sendable {
     /// A sentence for the operator.
     public var detail: String {
         switch self {
-        case .upstream(let status, let message):
+        case .upstream(let status, let message), .brokenOff(let status, let message):
             status == 0 ? message : "status \(status): \(message)"
         case .malformedReply(let message, let detail):
             detail.isEmpty ? message : "\(message) (\(detail))"

@@ -143,7 +143,8 @@ public enum ModelDelta: Equatable, Sendable {
     case text(String)
     /// A function call begins.
     case functionCallStarted(callID: String, name: String)
-    /// More of the JSON arguments of the call that began last.
+    /// More of the JSON arguments of the call that began last. A call without any, or with `null`,
+    /// has an empty object; the session sees to it (CallArguments).
     case functionCallArguments(String)
     /// The tokens that the reply took; may come once, at any time.
     case usage(inputTokens: Int, cachedTokens: Int, outputTokens: Int)

@@ -32,6 +32,8 @@ struct OutputItem {
     private(set) var isComplete = false
     /// The call of an MCP tool that it is, or nil.
     var toolCall: ToolCall?
+    /// Whether it is a call whose arguments are no JSON object.
+    private(set) var hasBrokenArguments = false
 
     init(item: ConversationItem, modality: OutputModality) {
         self.item = item
@@ -41,6 +43,10 @@ struct OutputItem {
     var isFunctionCall: Bool {
         if case .functionCall = item.kind { true } else { false }
     }
+
+    /// Whether it is a call of the client's functions whose arguments are no JSON object. Of a
+    /// tool's call the model is told.
+    var isBrokenFunctionCall: Bool { hasBrokenArguments && isFunctionCall }
 
     /// Whether it is no message: a call, or a question about one.
     var isCall: Bool {
@@ -78,6 +84,20 @@ struct OutputItem {
             text.reserveCapacity(textCapacity)
         }
         text += more
+    }
+
+    /// The arguments of a call are complete: makes them a JSON object.
+    /// - Returns: what is to be added to those that were announced; nil: nothing.
+    mutating func completeArguments() -> String? {
+        guard let object = CallArguments.object(text) else {
+            hasBrokenArguments = true
+            return nil
+        }
+        guard object != text else { return nil }
+        let isNew = text.isEmpty
+        text = ""
+        write(object)
+        return isNew ? object : nil
     }
 
     /// Gives back the room behind the words, which the conversation may keep for hours.

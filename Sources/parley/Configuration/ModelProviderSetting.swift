@@ -19,6 +19,8 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
     var keyVariable: String?
     /// The model to ask it for, or nil: what the client names.
     var model: String?
+    /// The parameter that limits an answer's tokens.
+    var tokenLimit = TokenLimitParameter.learnt
     /// Whether its model is given images.
     var seesImages = false
     /// Whether its model is given what users say as audio, where its protocol can carry it.
@@ -82,6 +84,9 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
             return Self.read(value, LanguageModelSettings.concurrencies, into: &concurrency)
         case "queue": return Self.read(value, LanguageModelSettings.queues, into: &maxWaiting)
         case "audience": audience = value
+        case "token-limit":
+            guard let parameter = TokenLimitParameter(rawValue: value) else { return false }
+            tokenLimit = parameter
         case "stream":
             jobs.stream = value
             return JobQueue.isName(value)
@@ -141,6 +146,7 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
         add("models", patterns.isEmpty ? nil : patterns)
         add("key-env", keyVariable)
         add("model", model)
+        add("token-limit", tokenLimit == .learnt ? nil : tokenLimit.rawValue)
         add("vision", seesImages ? "true" : nil)
         add("audio", hearsAudio ? "true" : nil)
         add("send-user", namesUser ? "true" : nil)

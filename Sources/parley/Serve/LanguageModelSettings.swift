@@ -24,6 +24,8 @@ struct LanguageModelSettings: Sendable {
     var key: String?
     /// The model to ask that server for, or nil: what the client names.
     var name: String?
+    /// The parameter of requests to that server that limits an answer's tokens.
+    var tokenLimit = TokenLimitParameter.learnt
     /// Whether that model is given what users say as audio.
     var hearsAudio = false
     /// Whether that model is given the images that users send.
@@ -64,6 +66,13 @@ struct LanguageModelSettings: Sendable {
         .optionalText(
             "model", \.name, "a name",
             "Model to ask that server for. Without it, the model that the client names."),
+        .choice(
+            "llm-token-limit", \.tokenLimit,
+            """
+            The parameter of requests to that server that limits an answer's tokens (chat only). \
+            With auto it is max_tokens, and max_completion_tokens once the server has refused \
+            that, as OpenAI's models that reason do.
+            """),
         .toggle(
             "llm-audio", \.hearsAudio,
             """
@@ -149,7 +158,8 @@ struct LanguageModelSettings: Sendable {
             *); key-env, the environment variable of its key; model, vision, audio and \
             max-tokens, as the llm- options; and fallback, the provider that takes over where \
             it fails before its first word; send-user, as llm-send-user; and audience, its \
-            name in signatures (its url); keep-state, concurrency and queue, as the llm- options. \
+            name in signatures (its url); keep-state, concurrency, queue and token-limit, as the \
+            llm- options. \
             The first provider that matches a model answers; \
             llm-url answers to all other names. A redis-stream also may have stream \
             (parley:jobs), group (workers), lease-ms (5000), pickup-ms (10000), attempts (3) and \

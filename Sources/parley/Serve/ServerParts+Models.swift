@@ -20,6 +20,7 @@ extension ServerParts {
                 name: LanguageModelSettings.standardProvider, url: url)
             standard.kind = language.kind
             standard.model = language.name
+            standard.tokenLimit = language.tokenLimit
             standard.seesImages = language.seesImages
             standard.hearsAudio = language.hearsAudio
             standard.namesUser = language.namesUser
@@ -51,11 +52,11 @@ extension ServerParts {
                         maxWait: language.firstTokenTimeout))
             },
             standard: LanguageModelSettings.standardProvider,
-            report: { failed, next, error in
-                let detail = (error as? AgentError)?.detail ?? "\(error)"
+            report: { failed, next, _ in
+                // The failure has a line of its own; this one is the same each time, and is folded.
                 logger.warning(
                     "model provider failed, another takes over",
-                    metadata: ["provider": "\(failed)", "next": "\(next)", "error": "\(detail)"])
+                    metadata: ["provider": "\(failed)", "next": "\(next)"])
             })
     }
 
@@ -78,6 +79,7 @@ extension ServerParts {
         service.name = provider.name
         service.model = provider.model
         service.maxTokens = provider.maxTokens ?? settings.language.maxTokens
+        service.tokenLimit = provider.tokenLimit
         service.hearsAudio = provider.hearsAudio
         service.seesImages = provider.seesImages
         service.namesUser = provider.namesUser

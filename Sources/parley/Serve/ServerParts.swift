@@ -97,7 +97,7 @@ struct ServerParts {
     ) -> (any SpeechRecognizer)? {
         if let url = settings.speech.transcriptionURL {
             return OpenAITranscription(
-                service: service(url, settings.speech.transcriptionKey, settings),
+                service: service("stt", url, settings.speech.transcriptionKey, settings),
                 model: settings.speech.transcriptionModel,
                 streams: settings.speech.streamsTranscription)
         }
@@ -133,16 +133,16 @@ struct ServerParts {
             return synthesizer
         }
         return OpenAISpeech(
-            service: service(url, settings.speech.speechKey, settings),
+            service: service("tts", url, settings.speech.speechKey, settings),
             model: settings.speech.speechModel,
             voice: settings.speech.speechVoice, format: settings.speech.speechFormat)
     }
 
     private static func service(
-        _ url: String, _ key: String?, _ settings: ServeSettings
+        _ name: String, _ url: String, _ key: String?, _ settings: ServeSettings
     ) -> UpstreamService {
         UpstreamService(
-            baseURL: url, apiKey: key, timeout: settings.speech.timeout,
+            name: name, baseURL: url, apiKey: key, timeout: settings.speech.timeout,
             totalTimeout: settings.speech.totalTimeout, retries: retries(settings))
     }
 

@@ -12,7 +12,7 @@ import Testing
 
     /// The body of the request as JSON text.
     private func body(_ request: ModelRequest) -> String {
-        String(decoding: AGUITests.agent.encoded(request, model: "m"), as: UTF8.self)
+        String(decoding: AGUITests.agent.encoded(request, model: "m", form: []), as: UTF8.self)
     }
 
     /// The part of the body from `key` up to the next member named `end`.

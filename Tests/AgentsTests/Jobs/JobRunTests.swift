@@ -31,7 +31,7 @@ func jobFields(_ fields: [String: String]) -> [String: [UInt8]] {
             try piece(["type": "call", "name": "look"]).content
                 == .deltas([
                     .functionCallStarted(callID: "call_t.1_1", name: "look"),
-                    .functionCallArguments("{}"),
+                    .functionCallArguments(""),
                 ]))
         #expect(try piece(["type": "end"]).content == .end([]))
         #expect(

@@ -7,7 +7,8 @@ import Session
 import Testing
 
 @Suite struct ChatCompletionsRequestTests {
-    private static let done = Array("data: [DONE]\n\n".utf8)
+    private static let done = Array(
+        "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n".utf8)
 
     private func sent(
         _ request: ModelRequest, by service: ModelService = ModelService(baseURL: "http://m/v1")

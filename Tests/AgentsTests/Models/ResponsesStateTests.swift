@@ -63,7 +63,8 @@ import Testing
             await bodies(of: request([Self.memento()])) == [
                 #"{"model":"m","stream":true,"store":true,"previous_response_id":"r1","#
                     + #""instructions":"be brief","tools":[{"type":"function","name":"f","#
-                    + #""parameters":{"type":"object"},"strict":false}],"tool_choice":"auto","#
+                    + #""parameters":{"type":"object","properties":{}},"strict":false}],"#
+                    + #""tool_choice":"auto","#
                     + #""input":[{"type":"message","role":"user","content":"c"}]}"#
             ])
     }

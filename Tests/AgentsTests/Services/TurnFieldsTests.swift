@@ -70,7 +70,10 @@ import Testing
                 $0.retries = RetryPolicy(maxRetries: 1)
             })
         let host = ScriptedAgentHost(answers: [
-            .init(status: 503), .init(chunks: [Array("data: [DONE]\n\n".utf8)]),
+            .init(status: 503),
+            .init(chunks: [
+                Array("data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n".utf8)
+            ]),
         ])
         _ = try? await model.deltas(for: request(), on: host)
         let sent = host.requests.map { request in

@@ -117,10 +117,38 @@ import Testing
         #expect(try await heard("data: {\"text\":\"Whole.\"}\n\n").text == "Whole.")
     }
 
+    @Test(arguments: [
+        (
+            "data: {\"object\":\"transcription.chunk\",\"choices\":[{\"delta\":{\"content\":\" Go\"}}]}\n\n"
+                + "data: {\"choices\":[{\"delta\":{\"content\":\" on.\"},\"finish_reason\":\"stop\"}]}\n\n"
+                + "data: [DONE]\n\n", "Go on."
+        ),
+        ("data: {\"text\":\"First.\"}\n\ndata: {\"text\":\"Second.\"}\n\n", "First. Second."),
+        (
+            "data: {\"text\":\" First.\"}\n\ndata: {\"text\":\" Second.\"}\n\ndata: [DONE]\n\n",
+            "First. Second."
+        ),
+    ])
+    func readsTheStreamsOfOtherServers(body: String, text: String) async throws {
+        for size in [1, 7, 1_000] {
+            let answer = try await heard(body, pieceBytes: size)
+            #expect(answer.text == text && answer.parts.joined() == text)
+        }
+    }
+
+    @Test(arguments: [
+        "error: {\"code\":500,\"message\":\"no GPU\"}\n\n", "event: error\ndata: no GPU\n\n",
+        "data: {\"object\":\"error\",\"message\":\"no GPU\"}\n\ndata: [DONE]\n\n",
+        "data: [DONE]\n\n",
+    ])
+    func anErrorInAnyFormAndALoneMarkOfTheEndAreNoTranscript(body: String) async {
+        await #expect(throws: AgentError.self) { try await heard(body) }
+    }
+
     @Test func anErrorWithinAStreamIsReported() async {
         let error = "data: {\"type\":\"error\",\"error\":{\"message\":\"no GPU\"}}\n\n"
         await #expect(
-            throws: AgentError.upstream(
+            throws: AgentError.brokenOff(
                 status: 0, message: "The transcription service broke off: no GPU")
         ) { try await heard(error) }
     }

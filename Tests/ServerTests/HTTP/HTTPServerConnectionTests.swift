@@ -432,7 +432,7 @@ private struct Transition: CustomTestStringConvertible {
         #expect(!driver.http.hasHadRequest && !driver.http.isKeptAlive)
         _ = driver.receive(Transition.whole)
         #expect(driver.http.hasHadRequest && driver.http.isKeptAlive)
-        #expect(driver.deadline == .milliseconds(62_000) && driver.overdue == "idle")
+        #expect(driver.deadline == .milliseconds(77_000) && driver.overdue == "idle")
         // The next request has its time from its first byte, or from the end of the one before it.
         driver.now = .milliseconds(50_000)
         _ = driver.receive("GET")

@@ -166,7 +166,7 @@ func text(_ response: HTTPResponse) -> String { String(decoding: response.body, 
         #expect(silent.isClosed && silent.unreadBytes == 0)
         #expect(!keptAlive.isClosed)
         _ = keptAlive.receive()
-        #expect(server.run(for: .seconds(60)))
+        #expect(server.run(for: .seconds(75)))
         #expect(keptAlive.isClosed && keptAlive.unreadBytes == 0)
         #expect(server.io.openHandles == 0)
     }

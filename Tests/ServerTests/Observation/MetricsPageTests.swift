@@ -4,6 +4,7 @@
 
 import Codec
 import Foundation
+import Logging
 import Session
 import TestMaterial
 import Testing
@@ -13,7 +14,7 @@ import Testing
 @Suite("The page of metrics")
 struct MetricsPageTests {
     /// Labels whose values are not fixed.
-    private static let openLabels = ["shard", "provider", "le"]
+    private static let openLabels = ["shard", "provider", "service", "le"]
 
     @Test("docs/operations.md has the names, types, help and labels of all metrics")
     func pageIsTrue() throws {
@@ -67,6 +68,9 @@ struct MetricsPageTests {
         var text = ByteWriter(capacity: 1_024)
         let provider = ModelProviderCounts(name: "a")
         let metrics = ServerMetrics(shards: 1, workers: { WorkerCounts() }) { [provider] }
+        metrics.serviceFaults.note(
+            ServiceFault(service: "a", url: "", reason: ""), at: Instant(nanoseconds: 0),
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         metrics.write(into: &text)
         var values: [(label: String, values: [String])] = []
         for line in String(decoding: text.copiedBytes, as: UTF8.self).split(separator: "\n")

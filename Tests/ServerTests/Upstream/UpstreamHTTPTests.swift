@@ -150,6 +150,64 @@ import Testing
         #expect(world.connections[0].requestCount == 3)
     }
 
+    // MARK: Complete answers
+
+    @Test func aCompleteAnswerKeepsItsConnectionWhereItsTransferEnds() throws {
+        let world = UpstreamWorld()
+        defer { world.stop() }
+        for _ in 0..<3 {
+            var response: (any UpstreamResponse)? = try response(world)
+            response?.expectEnd(within: .seconds(1))
+            response = nil
+            #expect(world.client.activeTransfers == 1)
+            world.connections[0].send("4\r\nrest\r\n0\r\n\r\n")
+            try world.run { world.client.activeTransfers == 0 }
+        }
+        #expect(world.connections.count == 1)
+    }
+
+    @Test func aCompleteAnswerEndsWhereItsServiceLeavesItOpen() throws {
+        let world = UpstreamWorld()
+        defer { world.stop() }
+        let response = try response(world)
+        let read = reading(response, in: world)
+        world.connections[0].send("4\r\nrest\r\n")
+        world.settle()
+        response.expectEnd(within: .seconds(1))
+        world.advance(by: .milliseconds(900))
+        world.settle()
+        #expect(!read.isKnown)
+        world.advance(by: .milliseconds(200))
+        try world.run { read.isKnown }
+        #expect(read.value == "rest")
+        #expect(world.client.activeTransfers == 0)
+        try world.run { world.connections[0].isEnded }
+    }
+
+    @Test func whatFollowsACompleteAnswerIsNotHeld() throws {
+        let world = UpstreamWorld()
+        defer { world.stop() }
+        var response: (any UpstreamResponse)? = try response(world)
+        response?.expectEnd(within: .seconds(1))
+        response = nil
+        let piece = String(repeating: "x", count: 0x8000)
+        for _ in 0..<8 {
+            world.connections[0].send("8000\r\n\(piece)\r\n")
+            world.settle()
+        }
+        #expect(world.client.activeTransfers == 1)
+        world.advance(by: .milliseconds(1_100))
+        try world.run { world.client.activeTransfers == 0 }
+    }
+
+    @Test func aRedirectSaysWhereItPoints() throws {
+        let world = UpstreamWorld()
+        defer { world.stop() }
+        let response = try response(
+            world, head: "HTTP/1.1 307 X\r\nLocation: /mcp/\r\nContent-Length: 0\r\n\r\n")
+        #expect(response.status == 307 && response.location == "/mcp/")
+    }
+
     // MARK: Slow consumers
 
     @Test func pausesASenderWhoseConsumerIsSlow() throws {

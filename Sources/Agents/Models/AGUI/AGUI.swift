@@ -23,7 +23,7 @@ struct AGUI: ModelAPI {
 
     let endpoint: ModelEndpoint
 
-    func encoded(_ request: ModelRequest, model: String) -> [UInt8] {
+    func encoded(_ request: ModelRequest, model: String, form: RequestForm) -> [UInt8] {
         let run = AGUIRun(request, provider: service.name)
         return encodedObject { json in
             json.member("threadId", run.threadID)
@@ -120,7 +120,7 @@ struct AGUI: ModelAPI {
     private func write(_ tool: FunctionTool, to json: inout JSONWriter) {
         json.member("name", tool.name)
         json.member("description", tool.description ?? "")
-        json.member("parameters", tool.parameters ?? RawJSON(#"{"type":"object","properties":{}}"#))
+        json.member("parameters", ToolSchema.completed(tool.parameters) ?? ToolSchema.none)
     }
 
     /// What the user heard of the last reply, for agents that keep the conversation themselves and

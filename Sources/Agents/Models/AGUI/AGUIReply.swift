@@ -47,7 +47,7 @@ struct AGUIReply: StreamedAnswer {
     /// Messages of the request.
     private let turn: Int
     private var state: AGUIState
-    private var isOver = false
+    private(set) var isOver = false
 
     /// The message that is being said: its id, and the beginning and length of its text.
     private var openID: String?
@@ -99,6 +99,7 @@ struct AGUIReply: StreamedAnswer {
 
     private mutating func handle(_ event: JSONValue) throws(AgentError) -> [ModelDelta] {
         guard let type = event["type"]?.string else {
+            if let error = ReportedError(in: event) { throw error.agentError }
             throw .malformedReply(message: "An event of the agent has no type.")
         }
         switch type {
@@ -127,9 +128,11 @@ struct AGUIReply: StreamedAnswer {
         case "RUN_FINISHED": return end(run: event)
         case "RUN_ERROR":
             // `code` is an open string; some agents put the HTTP status of their model there.
-            let status = event["code"].flatMap { $0.int ?? $0.string.flatMap { Int($0) } } ?? 0
+            let status = event["code"]?.wholeNumber ?? 0
             throw .brokenOff(
-                status: (400...599).contains(status) ? status : 0, event["message"]?.string)
+                status: (400...599).contains(status) ? status : 0,
+                message: "The model server broke off: "
+                    + (event["message"]?.string ?? "it gave no reason"))
         default: return []
         }
     }
@@ -395,8 +398,7 @@ struct AGUIReply: StreamedAnswer {
                 continue
             }
             deltas.append(.functionCallStarted(callID: call.id, name: call.name))
-            deltas.append(
-                .functionCallArguments(call.arguments.isEmpty ? "{}" : call.arguments))
+            if !call.arguments.isEmpty { deltas.append(.functionCallArguments(call.arguments)) }
             memento.note(.init(callID: call.id, messageID: call.messageID))
         }
         for index in own.indices { own[index].complete(from: calls.map { ($0.id, $0.arguments) }) }

@@ -1,0 +1,74 @@
+// The parameters of requests that servers of one API take in different ways, and what a service has
+// been found to take. OpenAI's current models refuse `max_tokens`, many other servers know nothing
+// else; Mistral refuses `stream_options`; gateways refuse what they do not know.
+//
+// A request that is refused for such a parameter (400 or 422) is made once more in the other form,
+// and the form is remembered for the service when it was answered. ModelExchange makes the request;
+// here is what a refusal says.
+
+import Codec
+import Session
+import Synchronization
+
+/// A form of requests: what differs from the usual one.
+struct RequestForm: OptionSet, Hashable, Sendable {
+    let rawValue: UInt8
+
+    /// The limit of tokens is `max_completion_tokens` instead of `max_tokens`.
+    static let completionTokens = RequestForm(rawValue: 1)
+    /// `stream_options` is left out, and with it the count of tokens.
+    static let noStreamOptions = RequestForm(rawValue: 2)
+    /// `parallel_tool_calls` is left out.
+    static let noParallelToolCalls = RequestForm(rawValue: 4)
+    /// No block is marked for the prompt cache.
+    static let noCacheControl = RequestForm(rawValue: 8)
+
+    /// The other forms of what a refusal names.
+    /// - Parameter words: what the service says of the parameters that it refuses.
+    func differences(namedBy words: String) -> RequestForm {
+        var named: RequestForm = []
+        if words.contains(contains(.completionTokens) ? "max_completion_tokens" : "max_tokens") {
+            named.insert(.completionTokens)
+        }
+        let omissions: [(String, RequestForm)] = [
+            ("stream_options", .noStreamOptions), ("parallel_tool_calls", .noParallelToolCalls),
+            ("cache_control", .noCacheControl),
+        ]
+        for (name, omission) in omissions where !contains(omission) && words.contains(name) {
+            named.insert(omission)
+        }
+        return named
+    }
+}
+
+/// The form that a service takes, as far as it is known. Shared by all shards.
+final class LearnedForm: Sendable {
+    private let form: Atomic<UInt8>
+    /// What the operator has decided; it is not learnt.
+    private let fixed: RequestForm
+
+    /// - Parameters:
+    ///   - form: of the first request.
+    ///   - fixed: what of it never changes.
+    init(_ form: RequestForm = [], fixed: RequestForm = []) {
+        self.form = Atomic(form.rawValue)
+        self.fixed = fixed
+    }
+
+    /// The form of the next request.
+    var current: RequestForm { RequestForm(rawValue: form.load(ordering: .relaxed)) }
+
+    /// The form in which a refused request is made again; nil: it is refused for something else.
+    /// - Parameters:
+    ///   - form: of the refused request.
+    ///   - tried: what was changed for it already.
+    func alternative(to form: RequestForm, words: String, tried: RequestForm) -> RequestForm? {
+        let new = form.differences(namedBy: words).subtracting(fixed).subtracting(tried)
+        return new.isEmpty ? nil : form.symmetricDifference(new)
+    }
+
+    /// A request of a form was answered.
+    func handleAnswered(_ form: RequestForm) {
+        if form != current { self.form.store(form.rawValue, ordering: .relaxed) }
+    }
+}

@@ -1,0 +1,99 @@
+// The schemas of tools as services get them. MCP lets a schema be {"type": "object"}, and official
+// SDKs send that for a tool without parameters. OpenAI and others refuse it, and with it each
+// request of the session: "object schema missing properties", "array schema missing items". So what
+// these services want is added on the way out. It changes nothing of what a schema allows. The
+// client is shown the schema as its server has sent it.
+
+import Codec
+import Session
+
+/// Completes the schemas of tools.
+enum ToolSchema {
+    /// The schema of a function that takes no arguments.
+    static let none = RawJSON(#"{"type":"object","properties":{}}"#)
+
+    /// A schema as services take it; nil where there is none.
+    static func completed(_ schema: RawJSON?) -> RawJSON? {
+        guard let schema else { return nil }
+        guard let value = try? JSONParser(limits: .ofAnAnswer).parse(schema.text),
+            value.kind == .object
+        else { return none }
+        // Nearly all are complete. Writing one anew would cost more than reading it.
+        guard value["type"] == nil || isIncomplete(value) else { return schema }
+        return RawJSON(
+            String(
+                decoding: encodedJSON { write(value, to: &$0, isOutermost: true) }, as: UTF8.self))
+    }
+
+    /// Members whose value is a schema, or a list of them.
+    private static let schemas: Set = [
+        "items", "prefixItems", "additionalProperties", "anyOf", "oneOf", "allOf", "not", "if",
+        "then",
+        "else", "contains",
+    ]
+    /// Members whose value has a schema under each name.
+    private static let named: Set = ["properties", "$defs", "definitions", "patternProperties"]
+
+    /// Whether a schema, or one in it, lacks what services want.
+    private static func isIncomplete(_ schema: JSONValue) -> Bool {
+        if lacksProperties(schema) || lacksItems(schema) { return true }
+        guard let members = schema.members else { return false }
+        return members.contains { name, value in
+            if named.contains(name) {
+                return value.members?.contains { isIncomplete($0.value) } ?? false
+            }
+            guard schemas.contains(name) else { return false }
+            return value.elements?.contains { isIncomplete($0) } ?? isIncomplete(value)
+        }
+    }
+
+    private static func lacksProperties(_ schema: JSONValue) -> Bool {
+        isOfType("object", schema) && schema["properties"]?.kind != .object
+    }
+
+    private static func lacksItems(_ schema: JSONValue) -> Bool {
+        isOfType("array", schema) && schema["items"] == nil && schema["prefixItems"] == nil
+    }
+
+    /// Whether values of a type fit: `type` is a name or a list of names.
+    private static func isOfType(_ name: StaticString, _ schema: JSONValue) -> Bool {
+        guard let type = schema["type"] else { return false }
+        return type.isString(name) || type.elements?.contains { $0.isString(name) } ?? false
+    }
+
+    private static func write(
+        _ schema: JSONValue, to json: inout JSONWriter, isOutermost: Bool = false
+    ) {
+        guard let members = schema.members else { return json.raw(schema.raw) }
+        let lacksProperties =
+            lacksProperties(schema) || isOutermost && schema["properties"]?.kind != .object
+        json.object { json in
+            if isOutermost, schema["type"] == nil { json.member("type", "object") }
+            for (name, value) in members where name != "properties" || !lacksProperties {
+                json.key(text: name)
+                write(value, named: name, to: &json)
+            }
+            if lacksProperties { json.object("properties") { _ in } }
+            if lacksItems(schema) { json.object("items") { _ in } }
+        }
+    }
+
+    private static func write(_ value: JSONValue, named name: String, to json: inout JSONWriter) {
+        if named.contains(name), let members = value.members {
+            json.object { json in
+                for (name, schema) in members {
+                    json.key(text: name)
+                    write(schema, to: &json)
+                }
+            }
+        } else if schemas.contains(name), let elements = value.elements {
+            json.array { json in
+                for schema in elements { write(schema, to: &json) }
+            }
+        } else if schemas.contains(name) {
+            write(value, to: &json)
+        } else {
+            json.raw(value.raw)
+        }
+    }
+}

@@ -1,0 +1,29 @@
+// The arguments of a call as the model's server has written them, and as clients and tools get
+// them: a JSON object. All kinds of models come through here, because their servers differ: a call
+// without arguments is nothing, white space, `null` or `{}`, and some servers encode the object
+// twice.
+//
+// Invariant: a call is never made with other arguments than the model's. What is no object is
+// refused, not replaced.
+
+import Codec
+
+/// Reads the arguments of a call.
+enum CallArguments {
+    /// The arguments as the text of a JSON object; nil: they are none.
+    static func object(_ text: String) -> String? {
+        guard text.contains(where: { !$0.isWhitespace }) else { return "{}" }
+        // The parser takes only containers, and a text may be `null` or a string.
+        guard let list = try? JSONParser().parse("[\(text)]"), list.count == 1,
+            let value = list.elements?.first(where: { _ in true })
+        else { return nil }
+        switch value.kind {
+        case .object: return text
+        case .null: return "{}"
+        case .string:
+            let inner = value.string ?? ""
+            return (try? JSONParser().parse(inner))?.kind == .object ? inner : nil
+        case .array, .bool, .number: return nil
+        }
+    }
+}
