@@ -69,8 +69,8 @@ extension JSONValue {
 
     /// The text of a message: a string, or a list of parts of which those with a text count, as
     /// Mistral's models that reason write it. `null` is no text.
-    /// - Throws: `.malformedReply` for any other type, which would lose words.
     /// - Parameter halves: of characters that were cut between two texts.
+    /// - Throws: `.malformedReply` for any other type, which would lose words.
     func saidText(_ halves: inout SurrogateHalves) throws(AgentError) -> String {
         switch kind {
         case .string: return halves.text(of: self) ?? ""
@@ -100,8 +100,8 @@ extension JSONValue {
     }
 
     /// A piece of a call's arguments: text, or the object itself. `null` is no piece.
-    /// - Throws: `.malformedReply` for any other type: the call would be another one.
     /// - Parameter halves: of characters that were cut between two pieces.
+    /// - Throws: `.malformedReply` for any other type: the call would be another one.
     func callArguments(_ halves: inout SurrogateHalves) throws(AgentError) -> String {
         switch kind {
         case .string: halves.text(of: self) ?? ""

@@ -101,8 +101,7 @@ struct AnthropicMessagesReply: StreamedAnswer {
         hasContent = true
         switch block["type"]?.string {
         case "text":
-            guard let text = try block["text"]?.saidText(), !text.isEmpty else { return [] }
-            return [.text(text)]
+            return ModelDelta.texts(try block["text"]?.saidText(&halves) ?? "")
         case "tool_use":
             var deltas = calls.begin(
                 index, callID: block["id"]?.identifier ?? "call_\(index)",
