@@ -261,7 +261,7 @@ def test_a_model_that_repeats_a_mark_is_read_in_pieces(server, services):
             shown, response = await ask(session, "Marks")
             assert response["status"] == "completed"
             assert "".join(shown) == text
-            assert max(map(len, shown)) <= 4_096
+            assert max(map(len, shown)) <= 2_048
 
     run(test())
 

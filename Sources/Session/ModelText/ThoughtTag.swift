@@ -49,8 +49,8 @@ struct ThoughtTag {
     /// A tag may begin with this byte; nil: none does.
     init?(beginningWith byte: UInt8) {
         switch byte {
-        case UInt8(ascii: "<"): closer = [UInt8(ascii: ">")]
-        case UInt8(ascii: "["): closer = [UInt8(ascii: "]")]
+        case UInt8(ascii: "<"): closer = Self.closingAngle
+        case UInt8(ascii: "["): closer = Self.closingBracket
         case Self.triangle[0]: closer = Self.closingTriangle
         default: return nil
         }
@@ -64,6 +64,8 @@ struct ThoughtTag {
 
     /// ◁ and ▷.
     private static let triangle: [UInt8] = [0xE2, 0x97, 0x81]
+    private static let closingAngle = Array(">".utf8)
+    private static let closingBracket = Array("]".utf8)
     private static let closingTriangle: [UInt8] = [0xE2, 0x96, 0xB7]
 
     /// Reads another byte.

@@ -19,7 +19,7 @@ struct ResponseSpeaker {
     /// The speech of the response's output items, by their index.
     private var items: [ItemSpeech] = []
     /// Clauses that wait for the synthesiser, each with its item's index.
-    private var clauses: [(item: Int, text: String)] = []
+    private var clauses: [(item: Int, text: String, isSilent: Bool)] = []
     private var clauseHead = 0
     /// Bytes of the texts that wait.
     private var clauseBytes = 0
@@ -104,7 +104,8 @@ struct ResponseSpeaker {
     /// A clause of an item is to be spoken.
     mutating func enqueue(_ clause: String, for index: Int) {
         guard !isMuted, !items[index].isMuted else { return }
-        clauses.append((index, clause))
+        // Judged now, while a piece of the text is handled: many clauses may wait for one.
+        clauses.append((index, clause, clause.isSilent))
         clauseBytes += clause.heapBytes
         items[index].addClause()
     }
@@ -122,7 +123,7 @@ struct ResponseSpeaker {
             }
             spokenItem = clause.item
             items[clause.item].beginClause(bytes: clause.text.utf8.count)
-            guard !clause.text.isSilent else {
+            guard !clause.isSilent else {
                 handleClauseSpoken()
                 continue
             }
