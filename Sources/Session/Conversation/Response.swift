@@ -53,8 +53,6 @@ final class Response {
     /// Bytes of the parameters.
     private let parameterBytes: Int
     private var bytesWritten = 0
-    /// White space that the model has written before a message.
-    private var leadingSpace = ""
     private(set) var incompleteReason: String?
     /// What the agent wants back with the next request.
     private var memento: (provider: String, text: String)?
@@ -195,21 +193,10 @@ final class Response {
         advance(at: now)
     }
 
-    private var openMessageIndex: Int? { outputs.lastIndex { $0.isOpen && !$0.isCall } }
-
-    /// A message begins with its first character that is no white space: models write line breaks
-    /// before a call, and an item without words would be empty.
-    /// - Returns: the text with the white space before it; nil: there is nothing else yet.
-    private func afterLeadingSpace(_ text: String) -> String? {
-        guard openMessageIndex == nil else { return text }
-        let whole = leadingSpace + text
-        let isSpace = text.unicodeScalars.allSatisfy(\.properties.isWhitespace)
-        leadingSpace = isSpace ? whole : ""
-        return isSpace ? nil : whole
-    }
-
     private func openMessage() -> Int {
-        if let openMessageIndex { return openMessageIndex }
+        if let index = outputs.lastIndex(where: { $0.isOpen && !$0.isCall }) {
+            return index
+        }
         closeOpenOutputs()
         let item = ConversationItem(
             id: core.ids.make("item_"), status: .inProgress,
@@ -224,7 +211,7 @@ final class Response {
     private func endText(at now: Instant) { write(thoughts.finish(), at: now) }
 
     private func write(_ text: String, at now: Instant) {
-        guard !text.isEmpty, let text = afterLeadingSpace(text) else { return }
+        guard !text.isEmpty else { return }
         let index = openMessage()
         // The client has cut the item: text after that is not spoken.
         guard outputs[index].cut?.isByClient != true else { return }
@@ -284,7 +271,6 @@ final class Response {
     /// No more is written to the outputs that are open: calls are complete, messages may still
     /// have to be spoken.
     func closeOpenOutputs() {
-        leadingSpace = ""
         for index in outputs.indices where outputs[index].isOpen {
             if outputs[index].isCall { completeArguments(of: index) }
             outputs[index].isOpen = false
