@@ -77,6 +77,7 @@ struct AnthropicMessagesReply: StreamedAnswer {
             guard let block = event["content_block"] else { return [] }
             return try begin(block, index: index)
         case "content_block_delta":
+            hasContent = true
             let delta = event["delta"]
             if let json = delta?["partial_json"], !json.isNull {
                 return try calls.append(json, to: index)

@@ -16,8 +16,6 @@ struct PlayoutPacer {
 
     /// How far audio is sent ahead of its playing.
     let lead: Duration
-    /// Whether the rest of a reply is sent as it is made.
-    var sendsAhead = false
     /// When a client that plays at once will have played everything sent so far.
     private(set) var playedOut: Instant?
 
@@ -25,7 +23,8 @@ struct PlayoutPacer {
     init(lead: Duration) { self.lead = max(lead, Self.quantum) }
 
     /// How much audio may be sent now, in whole milliseconds.
-    func allowance(at now: Instant) -> Int {
+    /// - Parameter sendsAhead: whether the rest of a reply is sent as it is made.
+    func allowance(at now: Instant, sendsAhead: Bool = false) -> Int {
         if sendsAhead {
             let ahead = playedOut.map { max(.zero, $0 - now) } ?? .zero
             return max(0, min(Self.share, Self.mostAhead - ahead).wholeMilliseconds)
@@ -59,7 +58,8 @@ struct PlayoutPacer {
     }
 
     /// When the next quantum may be sent, always after `now`: at once, if it is due already.
-    func nextSend(after now: Instant) -> Instant {
+    /// - Parameter sendsAhead: whether the rest of a reply is sent as it is made.
+    func nextSend(after now: Instant, sendsAhead: Bool = false) -> Instant {
         // One nanosecond later than now, because a deadline that is not after now never comes.
         let earliest = Instant(nanoseconds: now.nanoseconds + 1)
         guard let playedOut else { return earliest }

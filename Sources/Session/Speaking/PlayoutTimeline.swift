@@ -74,15 +74,6 @@ final class PlayoutTimeline {
     let pauses: Bool
     /// Whether the client takes no more audio for now. It plays what it has.
     var isClientFull = false
-    /// Whether the rest of a reply is sent without its pace, so that the reply is done: then the client
-    /// decides what follows while it plays.
-    var sendsAhead: Bool {
-        get { pacer.sendsAhead }
-        set {
-            pacer.sendsAhead = newValue
-            if newValue { kept.keep(milliseconds: PlayoutPacer.mostAhead.wholeMilliseconds) }
-        }
-    }
     /// Whether the client has reported how much it has played: it knows this extension. In the padding
     /// behind the pacer, as the flags before and after.
     private(set) var isAcknowledged = false
@@ -108,6 +99,13 @@ final class PlayoutTimeline {
     private var heldAt: Int?
     /// Why it is held; empty: it is not.
     private var holds: Hold = []
+    /// Whether the rest of a reply is sent without its pace, so that the reply is done: then the client
+    /// decides what follows while it plays. In the padding behind the holds.
+    var sendsAhead = false {
+        didSet {
+            if sendsAhead { kept.keep(milliseconds: PlayoutPacer.mostAhead.wholeMilliseconds) }
+        }
+    }
 
     /// - Parameters:
     ///   - lead: how far audio is sent ahead of its playing.
@@ -157,12 +155,12 @@ final class PlayoutTimeline {
 
     /// How much audio may be sent now, in whole milliseconds.
     func allowance(at now: Instant) -> Int {
-        isHeld || isClientFull ? 0 : pacer.allowance(at: now)
+        isHeld || isClientFull ? 0 : pacer.allowance(at: now, sendsAhead: sendsAhead)
     }
 
     /// When audio that waits may be sent, always after `now`; nil: not before something else happens.
     func nextSend(after now: Instant) -> Instant? {
-        isHeld || isClientFull ? nil : pacer.nextSend(after: now)
+        isHeld || isClientFull ? nil : pacer.nextSend(after: now, sendsAhead: sendsAhead)
     }
 
     /// The samples of the run that is sent next, for the first time.
