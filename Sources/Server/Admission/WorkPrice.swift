@@ -13,7 +13,7 @@ enum WorkPrice {
     static let turn = 64
     /// A turn of audio that the client ends itself: recognition is asked for.
     static let commit = 32
-    /// What compares, encodes or settles much: the whole session, the audio of an item.
+    /// What compares or settles much: the whole session, the words of an item.
     static let heavy = 16
     /// Anything else.
     static let least = 1
@@ -29,11 +29,12 @@ extension ClientEvent {
         case .inputAudioBufferAppend: 0
         case .responseCreate: WorkPrice.turn
         case .inputAudioBufferCommit: WorkPrice.commit
-        case .sessionUpdate, .conversationItemRetrieve, .conversationItemTruncate: WorkPrice.heavy
-        // What a cancelled response cost was paid when it was asked for.
+        case .sessionUpdate, .conversationItemTruncate: WorkPrice.heavy
+        // What a cancelled response cost was paid when it was asked for. The audio of four items is
+        // encoded at once, at most.
         case .responseCancel, .inputAudioBufferClear, .conversationItemCreate,
-            .conversationItemDelete,
-            .outputAudioBufferClear, .outputAudioBufferPlayed:
+            .conversationItemDelete, .conversationItemRetrieve, .outputAudioBufferClear,
+            .outputAudioBufferPlayed:
             0
         }
     }
