@@ -75,10 +75,16 @@ struct WorkBudgets {
 
 extension Shard {
     /// Spends units of a connection's budget of work. Where it has no more, the connection waits.
-    /// - Returns: the units: the messages that this one counts as in the tick's share.
-    func spendWork(_ units: Int, of connection: Connection) -> Int {
-        guard units > 0, work.isLimited else { return max(1, units) }
-        switch work.spend(units, of: connection.token, at: now) {
+    /// - Parameters:
+    ///   - units: what the message causes.
+    ///   - byteCount: its length; nil: its bytes have no price.
+    /// - Returns: the messages that this one counts as in the tick's share, half of the units: two turns
+    ///   are a connection's share of a tick. Bytes are no part of it: what is read in a tick is bounded.
+    func spendWork(_ units: Int, byteCount: Int?, of connection: Connection) -> Int {
+        let share = max(WorkPrice.least, units / 2)
+        guard let byteCount, work.isLimited else { return share }
+        let price = units + WorkPrice.text(bytes: byteCount)
+        switch work.spend(price, of: connection.token, at: now) {
         case .goesOn: break
         case .waits:
             metrics.add(.workPauses)
@@ -97,7 +103,7 @@ extension Shard {
             )
             linger(connection)
         }
-        return units
+        return share
     }
 
     /// When the budget of a connection that waits for it has filled; nil: it does not wait.

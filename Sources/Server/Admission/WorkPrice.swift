@@ -2,8 +2,8 @@
 // as much as 64 that change an item: a request to the model is composed, a connection is used, and what
 // was under way is cancelled. Audio has no price here, because the tick's share of audio bounds it.
 //
-// ShardWork spends the units of a connection's budget. The tick counts them, too: a message of 64 units
-// is the last of its connection in a tick.
+// ShardWork spends the units of a connection's budget. The tick counts half of them as messages: two turns
+// are all that a connection may ask for in one tick.
 
 import Codec
 

@@ -210,11 +210,13 @@ extension Shard {
         guard connection.state == .webSocket, let line = telephony[connection.token] else {
             return 1
         }
-        var price = WorkPrice.text(bytes: message.count)
+        var price = 0
+        var byteCount: Int? = message.count
         do throws(TelephoneError) {
             let parsed = try telephony.parser.parse(message, from: line.carrier)
             // Its bytes are bounded by the tick's share of audio.
-            if case .media = parsed { price = 0 } else { price += parsed.workPrice }
+            if case .media = parsed { byteCount = nil }
+            price = parsed.workPrice
             handle(parsed, of: line, connection)
         } catch {
             metrics.add(.callMessagesRefused)
@@ -233,7 +235,7 @@ extension Shard {
                 spendFloodBudget(1, of: connection)
             }
         }
-        return spendWork(price, of: connection)
+        return spendWork(price, byteCount: byteCount, of: connection)
     }
 
     private func handle(

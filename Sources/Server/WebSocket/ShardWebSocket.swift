@@ -153,11 +153,11 @@ extension Shard {
     ) -> Int {
         if connection.isSideband {
             receive(opcode, message, ofSideband: connection)
-            return spendWork(WorkPrice.text(bytes: message.count), of: connection)
+            return spendWork(0, byteCount: message.count, of: connection)
         }
         if connection.isOperator {
             receiveCommand(opcode, message, on: connection)
-            return spendWork(WorkPrice.text(bytes: message.count), of: connection)
+            return spendWork(0, byteCount: message.count, of: connection)
         }
         if connection.isTelephone {
             return opcode == .text ? receiveLine(message, on: connection) : 1
@@ -171,15 +171,17 @@ extension Shard {
         _ message: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection
     ) -> Int {
         if connection.isTelephone { return receiveLine(message, on: connection) }
+        var price = 0
         // The bytes of audio have no price: the tick's share of audio bounds them.
-        var price = WorkPrice.text(bytes: message.count)
+        var byteCount: Int? = message.count
         do throws(ClientEventError) {
             let (event, eventID) = try eventParser.parse(
                 message, in: live.dialect, audioWithin: live.session.audioLimit)
             metrics.add(event.metric)
-            if case .inputAudioBufferAppend = event { price = 0 } else { price += event.workPrice }
+            price = event.workPrice
+            if case .inputAudioBufferAppend = event { byteCount = nil }
             guard admits(event, eventID: eventID, to: live, on: connection) else {
-                return spendWork(price, of: connection)
+                return spendWork(price, byteCount: byteCount, of: connection)
             }
             if case .inputAudioBufferAppend = event { batchReads(of: connection) }
             if case .sessionUpdate(let update) = event {
@@ -195,7 +197,7 @@ extension Shard {
             metrics.add(.eventsInRefused)
             step(live, of: connection) { $0.handle(error, at: now) }
         }
-        return spendWork(price, of: connection)
+        return spendWork(price, byteCount: byteCount, of: connection)
     }
 
     /// What a client asks for in `session.update` that is no parameter of its session.
