@@ -4,7 +4,7 @@
 
 /// The tables.
 enum MCPToolFields {
-    private static let names = ValueSchema.list(.text(), atMost: ClientEventLimits.maxTools)
+    private static var names: ValueSchema { .list(.text(), atMost: ClientEventLimits.maxTools) }
 
     private static var filter: ValueSchema {
         .object(
