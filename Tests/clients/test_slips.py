@@ -190,12 +190,23 @@ def test_a_message_typed_during_a_reply_is_answered_after_it(server):
         await session.until("session.updated")
         await session.say("a reply that takes three seconds to be played to its end")
         await session.send("response.create")
-        # The model has written it; most of it is still to be played.
+        # Most of it is still to be played.
         await session.until("response.output_audio.delta")
         await session.say("and another")
-        await session.send("response.create")
-        for words in ("a reply that takes three seconds to be played to its end", "and another"):
-            response = (await session.until("response.done"))["response"]
+        done = []
+        while not done:
+            await session.send("response.create")
+            event = await session.next()
+            while event["type"] not in ("response.done", "error"):
+                event = await session.next()
+            if event["type"] == "response.done":
+                done.append(event["response"])
+            else:
+                # The end of the model's answer is still on its way.
+                assert event["error"]["code"] == "conversation_already_has_active_response"
+        done.append((await session.until("response.done"))["response"])
+        said = ("a reply that takes three seconds to be played to its end", "and another")
+        for response, words in zip(done, said, strict=True):
             assert response["status"] == "completed"
             assert response["output"][0]["content"][0]["transcript"] == f"You said: {words}"
 
