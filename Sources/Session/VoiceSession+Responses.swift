@@ -226,8 +226,7 @@ extension VoiceSession {
         }
         let status = ResponseDescription.Status.cancelled(reason: "client_cancelled")
         if response.isInConversation {
-            if responseID == nil { playback?.endNext(status) }
-            playback?.stop(status, at: now)
+            playback?.stop(status, keepsNext: responseID != nil, at: now)
         } else {
             context.outputs.append(.dropAudio(responseID: response.id))
             response.end(status)

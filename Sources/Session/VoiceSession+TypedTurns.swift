@@ -12,7 +12,6 @@ extension VoiceSession {
         begin(at: now)
         noteKindSettled()
         if activeResponse != nil || playback?.timeline?.isPlaying(at: now) == true {
-            playback?.endNext(.cancelled(reason: "turn_detected"))
             playback?.stop(.cancelled(reason: "turn_detected"), at: now)
         }
         let item = ConversationItem(

@@ -288,7 +288,7 @@ public final class VoiceSession: SessionCore {
             response.advance(at: now)
         }
         if let due = idleDeadline, due <= now { handleIdleTimeout(at: now) }
-        // Before the hold is given up: the words of this speech may decide about the reply.
+        // Speech ends before its hold does, because its words may decide about the reply.
         if let due = audioGapDeadline, due <= now { endSpeech(at: now) }
         if let due = holdDeadline, due <= now { playback?.forgetSpeech(at: now) }
         speechInput?.releaseIfIdle(context, at: now)

@@ -15,7 +15,7 @@ struct WaitingByCaller {
     /// How many of one caller wait at most.
     private let share: Int
     /// How many wait.
-    private(set) var count = 0
+    private var count = 0
 
     /// - Parameter share: how many of one caller wait at most.
     init(share: Int) { self.share = share }

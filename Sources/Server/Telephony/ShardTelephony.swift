@@ -77,10 +77,7 @@ extension Shard {
             return place
         } catch {
             let isFull = answer(to: error, of: seeker).status == 503
-            metrics.add(.callsRefused)
-            logger.warning(
-                "call refused",
-                metadata: ["carrier": "\(line.carrier.rawValue)", "reason": "\(error)"])
+            refuseCall(of: line, code: isFull ? "server_full" : "limit_reached", param: "none")
             closeWebSocket(
                 connection, isFull ? .tryAgainLater : .policyViolation,
                 reason: isFull ? "The server is full." : "A limit of the caller is reached.")

@@ -1,6 +1,7 @@
 // Limits of input that costs a WebSocket client next to nothing: floods of control frames, tiny
 // fragments, empty messages and refused events; and messages that never end. Limits in bytes stop
-// none of it. Whole messages with content have a price by the work that they cause (WorkPrice). The state is in Connection, ShardFloods acts on it.
+// none of it. The state is in Connection, and ShardFloods acts on it. Whole messages with content have a
+// price by the work that they cause: see WorkPrice.
 
 import Session
 

@@ -85,9 +85,6 @@ final class ReplyPlayback {
     /// The client has asked for the response that follows.
     func setNext(_ response: NextResponse) { next = Next(response) }
 
-    /// The response that follows is stopped before it has begun.
-    func endNext(_ status: ResponseDescription.Status) { next?.response.end = status }
-
     /// Takes the response that follows; nil: none was asked for.
     func takeNext() -> NextResponse? { next.take()?.response }
 
@@ -359,12 +356,16 @@ final class ReplyPlayback {
             return
         }
         context.counters.interruptions += 1
-        endNext(.cancelled(reason: "turn_detected"))
         stop(.cancelled(reason: "turn_detected"), at: now)
     }
 
-    /// The client stops playing: the response in flight ends, and what was not heard is forgotten.
-    func stop(_ status: ResponseDescription.Status, at now: Instant) {
+    /// The client stops playing: the response in flight ends, and what was not heard is forgotten. One
+    /// that was to follow ends as soon as it begins.
+    /// - Parameter keepsNext: whether that one goes on.
+    func stop(
+        _ status: ResponseDescription.Status, keepsNext: Bool = false, at now: Instant
+    ) {
+        if !keepsNext { next?.response.end = status }
         let unheard = stopPlaying(at: now)
         core.activeResponse?.end(status, unheard: unheard)
     }
