@@ -141,7 +141,7 @@ let package = Package(
             path: "Tests/Fuzz", exclude: ["Dictionaries"], swiftSettings: strict),
         // A report, not a test: turn detection on recordings (`make turn-table`).
         .executableTarget(
-            name: "turn-table", dependencies: ["Codec", "Session", "Agents"],
+            name: "turn-table", dependencies: ["Codec", "Session", "Agents", "TestMaterial"],
             path: "Tests/TurnTable", swiftSettings: strict),
         // The same: the embedded voices side by side (`make bench-voices`).
         .executableTarget(

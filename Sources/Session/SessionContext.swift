@@ -17,6 +17,8 @@ public struct SessionCounters: Equatable, Sendable {
     public var packetsLate = 0
     /// User turns committed.
     public var turns = 0
+    /// Those in which no words were recognised.
+    public var turnsWithoutWords = 0
     /// Replies that speech interrupted.
     public var interruptions = 0
     /// Replies that were held by speech and went on.
@@ -58,6 +60,8 @@ public final class SessionContext {
     public let judgesProsody: Bool
     /// Whether the server can speak.
     public let hasSynthesizer: Bool
+    /// What is said to a user whose turn has no words; nil: nothing.
+    let notUnderstoodPhrase: String?
     /// Which MCP servers sessions may name; nil: none, tools of that type are refused.
     public let toolServers: ToolServerPolicy?
     /// What the shard's sessions have done so far.
@@ -97,9 +101,10 @@ public final class SessionContext {
         abilities: @escaping @Sendable (_ model: String) -> ModelAbilities = { _ in
             ModelAbilities()
         },
-        hasSynthesizer: Bool, judgesProsody: Bool = true, toolServers: ToolServerPolicy? = nil,
-        codecs: CodecSettings = CodecSettings()
+        hasSynthesizer: Bool, notUnderstoodPhrase: String? = nil, judgesProsody: Bool = true,
+        toolServers: ToolServerPolicy? = nil, codecs: CodecSettings = CodecSettings()
     ) {
+        self.notUnderstoodPhrase = notUnderstoodPhrase
         self.toolServers = toolServers
         self.judgesProsody = judgesProsody
         self.limits = limits

@@ -144,6 +144,7 @@ extension VoiceSession {
     func askWaitingResponses(at now: Instant) {
         guard !userTurn.isRecognising || modelHearsAudio, tools?.isListing != true else { return }
         for response in responses where response.stage == .waiting {
+            guard !sayNotUnderstood(in: response, at: now) else { continue }
             let composer = RequestComposer(
                 core: self, tools: tools, overrides: response.parameters)
             let routes = composer.routes

@@ -195,7 +195,8 @@ extension VoiceSession {
         try checkTranscriptionLimit()
         try makeRoom()
         let partial = speechInput.partial
-        let audio = speechInput.take(from: speechInput.speechStart)
+        let speechStart = speechInput.speechStart
+        let audio = speechInput.take(from: speechStart)
         let item = ConversationItem(
             id: itemID,
             kind: .message(role: .user, content: [.inputAudio(bytes: [], transcript: nil)]))
@@ -213,10 +214,15 @@ extension VoiceSession {
                 return
             }
         }
-        let awaited = AwaitedTranscript(
+        var awaited = AwaitedTranscript(
             itemID: itemID, speechEnd: speechEnd, audio: audio,
             responds: responds && (isOverReply || !modelHearsAudio),
             isOverReply: isOverReply)
+        if let position, let turnDetection = parameters.turnDetection {
+            awaited.speechMilliseconds =
+                SampleRate.hz16000.milliseconds(ofSamples: position - speechStart)
+                - turnDetection.prefixPaddingMilliseconds
+        }
         if let partial {
             transcribe(audio, awaited, after: partial, speechEndingAt: position, at: now)
         } else {
@@ -407,10 +413,11 @@ extension VoiceSession {
         } else if !text.isEmpty {
             context.outputs.append(.transcribed(itemID: itemID))
         }
-        // A turn without words (a cough, a slammed door) is not answered.
         let isAnswered =
             !awaited.isOverReply || playback?.handleWords(text, of: itemID, at: now) != false
-        if awaited.responds, isAnswered, hasWords {
+        if !hasWords {
+            handleNoWords(of: awaited, at: now)
+        } else if awaited.responds, isAnswered {
             userTurn.handleWords(endingAt: awaited.speechEnd)
         }
         userTurn.restartQuiet(at: now, position: speechInput?.buffer.end ?? 0)

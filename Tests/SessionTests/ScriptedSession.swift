@@ -113,7 +113,8 @@ final class ScriptedSession {
         _ configure: (inout SessionParameters) -> Void = { _ in }, limits: SessionLimits = .init(),
         voiceActivity: VoiceActivityModel? = nil, makesHypotheses: Bool = false,
         modelHearsAudio: Bool = false, modelSeesImages: Bool = false,
-        hasSynthesizer: Bool = true, toolServers: ToolServerPolicy? = nil,
+        hasSynthesizer: Bool = true, notUnderstoodPhrase: String? = nil,
+        toolServers: ToolServerPolicy? = nil,
         codecs: CodecSettings = CodecSettings(), isResumable: Bool = false
     ) {
         var parameters = SessionParameters(model: "scripted")
@@ -124,7 +125,8 @@ final class ScriptedSession {
             abilities: { _ in
                 ModelAbilities(hearsAudio: modelHearsAudio, seesImages: modelSeesImages)
             },
-            hasSynthesizer: hasSynthesizer, toolServers: toolServers, codecs: codecs)
+            hasSynthesizer: hasSynthesizer, notUnderstoodPhrase: notUnderstoodPhrase,
+            toolServers: toolServers, codecs: codecs)
         session = VoiceSession(parameters: parameters, context: context, seed: 7)
         writer = ServerEventWriter(sessionID: session.id)
         session.isResumable = isResumable

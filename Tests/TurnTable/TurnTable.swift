@@ -3,7 +3,7 @@
 // noisy audio. The clock is virtual, so the tables depend on the models and the code, not on the
 // machine. `--echo` measures the effect of the agent's own voice in the microphone. `--prosody`
 // measures how well sound alone predicts the end of a turn; the weights in Session/Prosody come
-// from it.
+// from it. `--utterances` counts what the recogniser makes of bare numbers, letters and words.
 
 import Agents
 import Codec
@@ -55,6 +55,9 @@ struct TurnTable: Sendable {
         if CommandLine.arguments.contains("--echo") {
             let sentences = try await PausedSpeech.synthesized(on: host)
             return try EchoTable(model: table.model, sentences: sentences).print()
+        }
+        if CommandLine.arguments.contains("--utterances") {
+            return try await UtteranceTable(recognizer: table.recognizer, host: host).print()
         }
         let recordings = try PausedSpeech.recordings()
         let synthesized = try await PausedSpeech.synthesized(on: host)

@@ -288,6 +288,43 @@ def test_a_transcript_without_words_starts_no_response(server, services, speech)
         ["go forward"]]
 
 
+def test_a_turn_without_words_is_answered_with_the_operators_phrase(services, speech):
+    """The model is not asked. A client that ends turns itself gets the phrase, too."""
+    phrase = "Sorry, say that again."
+    services.deltas = {}
+    services.transcripts = ["", "[BLANK_AUDIO]", "go forward", ""]
+    services.requests.clear()
+    services.said.clear()
+
+    async def response(session):
+        done = (await session.until("response.done"))["response"]
+        (item,) = done["output"]
+        return done["metadata"], item["content"][0]["transcript"]
+
+    async def test():
+        async with opened(server) as session:
+            for _ in range(2):
+                await session.send("input_audio_buffer.append", audio=speech_text(speech))
+                committed = await session.until("input_audio_buffer.committed")
+                assert await response(session) == (
+                    {"parley_not_understood": committed["item_id"]}, phrase)
+            await session.send("session.update", session={
+                "type": "realtime", "audio": {"input": {"turn_detection": None}}})
+            for transcript in list(services.transcripts):
+                await session.send("input_audio_buffer.append", audio=speech_text(speech))
+                await session.send("input_audio_buffer.commit")
+                await session.send("response.create")
+                assert await response(session) == (None, "Hello." if transcript else phrase)
+
+    with ParleyServer(
+        "--llm", services.url, "--tts-url", services.url, "--stt-url", services.url,
+        "--not-understood-phrase", phrase,
+    ) as server:
+        run(test())
+        assert server.metric("parley_turns_without_words_total") == "3"
+    assert [request[-1]["content"] for request in services.requests] == ["go forward"]
+
+
 def speech_text(speech):
     """A spoken turn and the silence that ends it, as base64."""
     return base64.b64encode(speech + bytes(48_000)).decode()

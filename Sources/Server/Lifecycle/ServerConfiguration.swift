@@ -942,6 +942,8 @@ public struct ServerConfiguration: Sendable {
     /// True, as at OpenAI: a field that is misspelt, or of the beta, would otherwise count for nothing in
     /// silence.
     public var refusesUnknownFields = true
+    /// Nil: nothing is said, because the server does not know the user's language.
+    public var notUnderstoodPhrase: String?
 
     private static let sessions: [Setting<Self>] = [
         .text(
@@ -953,6 +955,13 @@ public struct ServerConfiguration: Sendable {
             Whether a field that the protocol does not have is refused by name, in session.update, \
             response.create and requests for client secrets. Otherwise it is ignored.
             """),
+        .optionalText(
+            "not-understood-phrase", \.notUnderstoodPhrase, "a text of at most 500 bytes",
+            """
+            What is said to a user who spoke for half a second or more, and of whom no word was \
+            recognised; for example: Sorry, I did not understand that. It is not said more than twice \
+            in a row. Without it such a turn is not answered.
+            """, isAllowed: { $0.utf8.count <= 500 }),
     ]
 
     /// None: a recording needs the consent of those who are heard.

@@ -207,6 +207,7 @@ package final class Shard<Backend: IO> {
             makesHypotheses: services.agents.recognizer?.makesHypotheses ?? false,
             abilities: { [model = services.agents.model] in model.abilities(of: $0) },
             hasSynthesizer: services.agents.synthesizer != nil,
+            notUnderstoodPhrase: configuration.notUnderstoodPhrase,
             toolServers: services.agents.toolServers?.policy,
             codecs: configuration.codecs)
         meter = TickMeter(at: clock.now)

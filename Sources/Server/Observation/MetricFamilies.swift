@@ -339,6 +339,9 @@ extension MetricFamily {
                 ("rate_limits", .eventsOutRateLimits), ("audio_packet", .eventsOutAudioPacket),
             ]),
         .counter("parley_turns_total", "User turns committed.", \.turns),
+        .counter(
+            "parley_turns_without_words_total",
+            "User turns in which no words were recognised.", \.turnsWithoutWords),
         .counters(
             "parley_interruptions_total",
             "Speech over a reply, by whether it ended the reply or only held it.", "kind",

@@ -62,6 +62,8 @@ struct Conversation {
         entries.count < maxItems && bytes <= maxBytes - min(textBytes, maxBytes)
             && textBytes < maxBytes
     }
+    /// The newest item.
+    var lastItem: ConversationItem? { entries.last?.item }
     /// The newest item's id.
     var lastItemID: String? { entries.last?.id }
 

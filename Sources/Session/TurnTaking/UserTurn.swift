@@ -25,6 +25,8 @@ struct AwaitedTranscript {
     let audioBytes: Int
     /// Whether its words are to be answered.
     var responds: Bool
+    /// How long the user spoke, in milliseconds; nil: unknown, because the client ends turns.
+    var speechMilliseconds: Int?
     /// Whether it was said over a reply: it is then answered only if its words interrupt the reply.
     var isOverReply = false
     /// What the client has been shown of its words.
@@ -56,6 +58,8 @@ struct UserTurn {
     private(set) var quietSince: Instant?
     /// When the words ended that no response answers yet.
     private var unansweredSince: Instant?
+    /// Turns in a row that had no words, as far as they are counted.
+    private var turnsWithoutWords: UInt8 = 0
 
     /// Whether an utterance is being recognised.
     var isRecognising: Bool { !awaited.isEmpty }
@@ -105,7 +109,10 @@ struct UserTurn {
 
     /// Words are there that are to be answered.
     /// - Parameter end: when the user had finished them.
-    mutating func handleWords(endingAt end: Instant) { unansweredSince = end }
+    mutating func handleWords(endingAt end: Instant) {
+        unansweredSince = end
+        turnsWithoutWords = 0
+    }
 
     /// The words that are there are not answered after all.
     mutating func forgetWords() { unansweredSince = nil }
@@ -123,6 +130,25 @@ struct UserTurn {
         quietSince = nil
         if isInConversation { unansweredSince = nil }
     }
+
+    // MARK: Turns without words
+
+    /// The shortest speech without words that is a turn, in milliseconds. 500: coughs are shorter.
+    static let minSpeechMilliseconds = 500
+    /// Turns in a row that the user is told of. 2: what makes sound on and on is no user.
+    private static let maxTurnsWithoutWords: UInt8 = 2
+
+    /// A turn has no words.
+    /// - Returns: whether the user is told that nothing was understood.
+    mutating func handleNoWords(of turn: AwaitedTranscript) -> Bool {
+        let speech = turn.speechMilliseconds ?? Self.minSpeechMilliseconds
+        guard speech >= Self.minSpeechMilliseconds else { return false }
+        turnsWithoutWords = min(turnsWithoutWords, Self.maxTurnsWithoutWords) + 1
+        return turn.responds && turnsWithoutWords <= Self.maxTurnsWithoutWords
+    }
+
+    /// Whether the newest turn has no words.
+    var hasNoWords: Bool { turnsWithoutWords > 0 }
 
     // MARK: Quiet
 
@@ -150,6 +176,7 @@ struct UserTurn {
     /// - Returns: where on the audio timeline it began.
     mutating func endQuiet() -> Int {
         quietSince = nil
+        turnsWithoutWords = 0
         return quietPosition
     }
 }

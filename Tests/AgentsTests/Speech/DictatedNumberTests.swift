@@ -37,7 +37,7 @@ import Testing
         var wrong: [String] = []
         for number in Self.numbers {
             let text = try await Self.recognizer.transcribe(
-                Utterance(samples: try silence + SpokenDigits.samples(of: number)),
+                Utterance(samples: try silence + SpokenPrompts.samples(of: number)),
                 on: ScriptedAgentHost())
             #expect(!text.isEmpty, "\(number)")
             if Self.digits(in: text) != number { wrong.append("\(number): \(text)") }

@@ -1,31 +1,34 @@
-// Numbers as people dictate them: single digits that a person recorded, joined. The recordings are the
-// prompts of a telephone exchange, from Debian's asterisk-core-sounds-en-wav.
+// Words as people dictate them: digits, letters and single words that a person recorded, joined. The
+// recordings are the prompts of a telephone exchange, from Debian's asterisk-core-sounds-en-wav.
 
 import Codec
 import Foundation
-import TestMaterial
 
-enum SpokenDigits {
-    private static let folder = "/usr/share/asterisk/sounds/en_US_f_Allison/digits"
-    /// Louder than the noise around a digit.
+package enum SpokenPrompts {
+    private static let folder = "/usr/share/asterisk/sounds/en_US_f_Allison"
+    /// Louder than the noise around a word.
     private static let loud = 300
 
-    /// The digits one after another, with 40 ms between two and half a second behind the last, at
-    /// 16 kHz.
-    /// - Parameter seed: of the noise of the room.
-    static func samples(of number: String, seed: UInt64 = 3) throws -> [Int16] {
-        var noise = SeededGenerator(seed: seed)
+    /// The digits of a number one after another, at 16 kHz.
+    package static func samples(of number: String) throws -> [Int16] {
+        try samples(of: number.map { "digits/\($0)" })
+    }
+
+    /// Prompts one after another, with 40 ms between two and half a second behind the last, at 16 kHz.
+    /// - Parameter prompts: names of files without the ending: `digits/7`, `letters/a`, `hello`.
+    package static func samples(of prompts: [String]) throws -> [Int16] {
+        var noise = SeededGenerator(seed: 3)
         func room(_ milliseconds: Int) -> [Int16] {
             (0..<16 * milliseconds).map { _ in Int16.random(in: -15...15, using: &noise) }
         }
         var samples = room(100)
-        for digit in number { samples += try recording(of: digit) + room(40) }
+        for prompt in prompts { samples += try recording(of: prompt) + room(40) }
         return samples + room(500)
     }
 
-    /// One digit without the silence around it.
-    private static func recording(of digit: Character) throws -> [Int16] {
-        let path = "\(folder)/\(digit).wav"
+    /// One prompt without the silence around it.
+    private static func recording(of prompt: String) throws -> [Int16] {
+        let path = "\(folder)/\(prompt).wav"
         guard let data = FileManager.default.contents(atPath: path) else {
             fatalError("\(path) is missing: apt-get install asterisk-core-sounds-en-wav")
         }
