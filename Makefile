@@ -163,6 +163,9 @@ calls: build ## What telephone calls cost: CPU, memory, lag; ARGS="--calls 500 -
 operators: build ## What an operator's page costs a server with many sessions; ARGS="--sessions 10000"
 	@exec scripts/operators.sh $(ARGS)
 
+floods: build ## What floods of every kind of message take from other connections; ARGS="--only audio"
+	@exec scripts/floods.sh $(ARGS)
+
 outages: build ## What outages cost records and webhooks: a table; ARGS="--cases kill,away"
 	@exec scripts/outages.sh $(ARGS)
 
@@ -234,7 +237,7 @@ clean: ## Remove what was built; models and virtual environments stay
 distclean: clean ## Remove everything that set-up and build made
 	rm -rf models .venv-* .tls
 
-.PHONY: help run build js cluster calls chaos operators outages bench-network bench-recogniser bench-replies bench-voices brain setup \
+.PHONY: help run build js cluster calls chaos floods operators outages bench-network bench-recogniser bench-replies bench-voices brain setup \
 	models voice setup-tests environments test check test-swift test-scripts unit sim test-clients \
 	conversations claims check-peers \
 	test-browser test-long test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo bench-handshakes \

@@ -110,8 +110,8 @@ let package = Package(
             ],
             path: "LoadTests",
             exclude: [
-                "CLAIMS.md", "RESULTS.md", "calls", "chaos", "network", "operators", "outages",
-                "peers", "scenarios",
+                "CLAIMS.md", "RESULTS.md", "calls", "chaos", "floods", "network", "operators",
+                "outages", "peers", "scenarios",
             ],
             swiftSettings: strict),
 

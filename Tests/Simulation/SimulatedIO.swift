@@ -62,7 +62,13 @@ package final class SimulatedIO: IO {
     /// The listening handle, for `Shard.listen(on:)`.
     package static let listener: IOHandle = 0
 
-    package private(set) var now = Instant(nanoseconds: 0)
+    private var time = Instant(nanoseconds: 0)
+    /// How far each look at the clock moves it on: the work of a tick takes no time otherwise.
+    package var timePerLook = Duration.zero
+    package var now: Instant {
+        if timePerLook > .zero { time = time + timePerLook }
+        return time
+    }
     /// The clock does not advance beyond this time.
     package var horizon = Instant(nanoseconds: 0)
     /// Whether the last wait found no work up to the horizon.
@@ -118,7 +124,7 @@ package final class SimulatedIO: IO {
     }
 
     /// Lets time pass without serving anything, like a stopped process.
-    package func suspend(for duration: Duration) { now = now + duration }
+    package func suspend(for duration: Duration) { time = time + duration }
 
     // MARK: IO
 
@@ -129,9 +135,9 @@ package final class SimulatedIO: IO {
         isIdle = false
         if !reports.isEmpty { return reports.count }
         if let deadline, deadline <= horizon {
-            now = max(now, deadline)
+            time = max(time, deadline)
         } else {
-            now = max(now, horizon)
+            time = max(time, horizon)
             isIdle = true
         }
         return 0

@@ -8,14 +8,14 @@
 //        │ │                │  │            │ │    │ kept        │   │
 //        │ └────────────────┼──┼────────────┼─┼────┴─────────────┘   │
 //        ├──────────────────┼──┼────────────┘ │                      │
-//        ▼   too much output▼  │output sent   ▼ not kept             ▼ not kept
+//        ▼   an answer waits▼  │answer sent   ▼ not kept             ▼ not kept
 //       paused ◀───────────────┘            ended ◀──────────────────┘   (ended from every phase)
 //
 //   phase            what happens                                   event         next phase
 //   idle, receiving  the bytes are the beginning of a request       none          receiving
 //   idle, receiving  the bytes begin with a whole request           request       serving
 //   idle, receiving  the bytes are no request                       failed        ended
-//   idle, receiving  bytes come while too much output waits         pause         paused
+//   idle, receiving  bytes come while an answer waits to be sent     pause         paused
 //   receiving        a long body is due, or the client waits        judgeHead     receiving
 //   receiving        `beginJudging`: the verdict comes later                      judging
 //   judging          `endJudging`: the rest of the request is wanted              receiving
@@ -266,9 +266,10 @@ final class HTTPServerConnection {
     /// for the outcome of the last event.
     /// - Parameters:
     ///   - input: all bytes since the last request's end; a request that is returned is taken off.
-    ///   - queuedBytes: output that has not left.
+    ///   - hasOutput: whether an answer has not left. The next request waits for that, so that a
+    ///     connection that pipelines has one request a tick.
     func nextEvent(
-        in input: inout UnsafeMutableRawBufferPointer, queuedBytes: Int, at now: Instant,
+        in input: inout UnsafeMutableRawBufferPointer, hasOutput: Bool, at now: Instant,
         _ configuration: ServerConfiguration
     ) -> Event? {
         guard !input.isEmpty else { return nil }
@@ -280,7 +281,7 @@ final class HTTPServerConnection {
             incomplete = request
         case .judging, .serving, .answering, .paused, .ended: return nil
         }
-        if queuedBytes > configuration.maxWriteBytesPerTick {
+        if hasOutput {
             phase = .paused(incomplete)
             return .pause
         }

@@ -74,7 +74,7 @@ extension Shard {
         var rest = bytes
         while connection.state == .http, let http = connection.http,
             let event = http.nextEvent(
-                in: &rest, queuedBytes: connection.output.count, at: peerClock, configuration)
+                in: &rest, hasOutput: !connection.output.isEmpty, at: peerClock, configuration)
         {
             switch event {
             case .request(let request): answer(request, followedBy: rest, on: connection)

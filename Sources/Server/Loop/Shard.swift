@@ -88,6 +88,8 @@ package final class Shard<Backend: IO> {
     var acceptor: Acceptor<Backend>
     /// Connections with messages that are for the next tick.
     @exclusivity(unchecked) var unfinished = SlotQueue()
+    /// How long this tick handles messages.
+    @exclusivity(unchecked) var messageTime = MessageTime()
     @exclusivity(unchecked) var output: OutputSchedule
     @exclusivity(unchecked) var ledgers: LedgerKeeper
     @exclusivity(unchecked) var memoryWatch: MemoryWatch
@@ -283,6 +285,7 @@ package final class Shard<Backend: IO> {
             until: wake, atMost: meter.hadDeltas ? Self.streamingReports : Self.maxReports)
         beginTick(wake: wake)
         wire?.beginTick(at: now)
+        messageTime.begin(at: now)
         sessionContext.beginTick(samples: maxSamplesPerTick)
         continueMessages()
         readAll(reports)

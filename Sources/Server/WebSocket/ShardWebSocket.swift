@@ -29,8 +29,9 @@ extension Shard {
     }
 
     /// Handles messages that the tick before left: each connection has its share again, in the
-    /// order in which they were queued. Once the tick's share of audio is used up, connections with
-    /// the rest of a long message wait for another tick, in which they come first.
+    /// order in which they were queued. Once the tick's time for them is over, the others wait for
+    /// another tick, in which they come first. So do connections with the rest of a long message once
+    /// the tick's share of audio is used up.
     func continueMessages() {
         let count = unfinished.beginRound()
         guard count > 0 else { return }
@@ -41,11 +42,15 @@ extension Shard {
             else { continue }
             connection.isUnfinished = false
             guard connection.isReceivingMessages, connection.pauses.isEmpty else { continue }
-            if connection.hasUnheardAudio, sessionContext.isTickSpent {
+            let mustWait =
+                connection.hasUnheardAudio && sessionContext.isTickSpent
+                || position > 0 && messageTime.isSpent(at: io.now)
+            if mustWait {
                 connection.isUnfinished = true
                 postponed.append(slot)
                 continue
             }
+            messageTime.beginShare(position, of: count)
             perform(.settle, on: connection)
             var pending: [UInt8] = []
             swap(&pending, &connection.pending)
@@ -59,6 +64,7 @@ extension Shard {
             }
         }
         unfinished.endRound()
+        messageTime.endShares()
         if !postponed.isEmpty { unfinished.postpone(postponed) }
     }
 
@@ -71,6 +77,7 @@ extension Shard {
     ) -> Int {
         var rest = bytes
         var messages = 0
+        var weight = 0
         sessionContext.beginShare()
         if connection.hasUnheardAudio { hearRest(on: connection) }
         do throws(WebSocketError) {
@@ -79,11 +86,15 @@ extension Shard {
                 if !rest.isEmpty,
                     messages >= configuration.maxMessagesPerTick || !connection.pauses.isEmpty
                         || sessionContext.isShareSpent || connection.hasUnheardAudio
+                        || messageTime.needsLook(after: weight) && isOutOfTime(&weight)
                 {
                     return rest.count
                 }
+                let before = rest.count
                 guard let event = try connection.webSocket?.next(&rest) else { return 0 }
-                messages += try handle(event, on: connection)
+                let count = try handle(event, on: connection)
+                messages += count
+                weight += MessageTime.weight(count: count, bytes: before - rest.count)
             }
         } catch {
             metrics.add(.protocolErrors)
@@ -91,6 +102,14 @@ extension Shard {
             closeWebSocket(connection, error.closeCode, reason: error.closeReason)
         }
         return 0
+    }
+
+    /// Whether the connection has to leave its other messages to the next tick.
+    /// - Parameter weight: of the messages since the last look at the clock; 0 after it.
+    @inline(never)
+    private func isOutOfTime(_ weight: inout Int) -> Bool {
+        weight = 0
+        return messageTime.isShareSpent(at: io.now)
     }
 
     /// The session hears the next part of a long message.

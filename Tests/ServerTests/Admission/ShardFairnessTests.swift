@@ -75,6 +75,38 @@ import Testing
         #expect(before == 500 * packet)
     }
 
+    /// 16 clients with long messages: whoever has one message is answered in the same tick.
+    @Test func theTimeOfATickBoundsItsMessages() throws {
+        let (server, first) = try openServer()
+        let floods = [first] + (0..<15).map { _ in server.openClient() }
+        let other = server.openClient()
+        #expect(server.run())
+        for client in floods {
+            for number in 0..<64 { client.send(.ping, [UInt8(number)]) }
+        }
+        // A look at the clock comes each 16 messages of this kind, and each takes a quarter of the
+        // tick's time.
+        server.io.timePerLook = .nanoseconds(MessageTime.nanosecondsPerTick / 4)
+        var ticks = 0
+        var answered = floods.map { _ in 0 }
+        while answered.contains(where: { $0 < 64 }) {
+            try #require(ticks < 200, "messages were lost")
+            let before = answered.reduce(0, +)
+            other.send(.ping, [UInt8(ticks)])
+            #expect(server.shard.tick())
+            ticks += 1
+            other.poll()
+            #expect(pongs(other).count == ticks)
+            for (index, client) in floods.enumerated() {
+                client.poll()
+                answered[index] = pongs(client).count
+            }
+            // The first tick reads all of them: the time is over with the second one's messages.
+            #expect(answered.reduce(0, +) - before <= (ticks == 1 ? 64 + 16 + 14 * 4 : 64))
+        }
+        #expect(floods.allSatisfy { pongs($0) == (0..<64).map { .pong([UInt8($0)]) } })
+    }
+
     @Test func servesFloodingClientsInTurn() throws {
         let (server, first) = try openServer()
         let clients = [first] + (0..<3).map { _ in server.openClient() }

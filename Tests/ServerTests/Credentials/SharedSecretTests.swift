@@ -197,8 +197,10 @@ private final class StoreDouble: SharedSecrets {
         #expect(two.run())
         #expect(peer.receive().isEmpty)
         store.answer()
-        #expect(two.run())
+        // The second is answered in the tick after the first.
+        for _ in 0..<2 { #expect(two.run()) }
         let (responses, _) = try parseResponses(peer.receive(), answering: [.get, .get])
+        try #require(responses.count == 2)
         #expect(responses.map(\.status) == [200, 200])
         #expect(text(responses[1]) == "ok\n")
     }

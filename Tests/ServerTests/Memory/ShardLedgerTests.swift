@@ -29,7 +29,7 @@ private func block(of object: AnyObject) -> Int {
         bytes.withUnsafeMutableBytes {
             var input = $0
             let event = http.nextEvent(
-                in: &input, queuedBytes: 0, at: .milliseconds(0), ServerConfiguration())
+                in: &input, hasOutput: false, at: .milliseconds(0), ServerConfiguration())
             #expect(event == nil)
         }
         if case .receiving(let request) = http.phase { return request }
