@@ -288,6 +288,23 @@ def test_a_transcript_without_words_starts_no_response(server, services, speech)
         ["go forward"]]
 
 
+def test_a_thought_that_the_prompt_has_opened_is_left_out(services):
+    """The answers of DeepSeek-R1's template have the closing tag alone. A whole answer without one is
+    a thought."""
+    services.deltas = {"When?": [*THOUGHT.split(" "), "</thi", "nk>\n\n", REPLY], "And?": [REPLY]}
+
+    async def test():
+        async with opened(server) as session:
+            shown, response = await ask(session, "When?")
+            assert "".join(shown) == REPLY
+            assert texts(response) == [REPLY]
+            shown, response = await ask(session, "And?")
+            assert (shown, response["status"]) == ([], "completed")
+
+    with ParleyServer("--llm", services.url, "--llm-thinks-first", "true") as server:
+        run(test())
+
+
 def test_a_turn_without_words_is_answered_with_the_operators_phrase(services, speech):
     """The model is not asked. A client that ends turns itself gets the phrase, too."""
     phrase = "Sorry, say that again."

@@ -38,6 +38,14 @@ struct ChatCompletionsReply: StreamedAnswer {
     private var isAtEnd = false
     private var isDone = false
     private var usage: ModelDelta?
+    /// What the answer's first words are taken to follow: the tag of a thought that the prompt opened.
+    private var opening = ""
+
+    init() {}
+
+    init(to request: ModelRequest, from service: ModelService) {
+        if service.thinksFirst { opening = "<think>" }
+    }
 
     var isOver: Bool { isDone }
     var isComplete: Bool { isDone || isAtEnd }
@@ -117,7 +125,8 @@ struct ChatCompletionsReply: StreamedAnswer {
         for field in [delta["content"], delta["refusal"]] {
             guard let text = try field?.saidText(&halves), !text.isEmpty else { continue }
             hasText = true
-            deltas.append(.text(text))
+            deltas.append(.text(opening + text))
+            opening = ""
         }
         if let fragments = try delta["tool_calls"]?.listed("tool_calls") {
             deltas += ModelDelta.texts(halves.finish())

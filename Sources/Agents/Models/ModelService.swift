@@ -85,6 +85,8 @@ public struct ModelService: Sendable {
     public var maxTokens = ModelService.defaultMaxTokens
     /// The parameter that limits an answer's tokens (chat).
     public var tokenLimit = TokenLimitParameter.learnt
+    /// Whether answers begin within a thought, because the prompt's template has its opening tag (chat).
+    public var thinksFirst = false
     /// Whether the user's speech is sent as audio instead of its transcript, if the API takes
     /// audio.
     public var hearsAudio = false

@@ -21,6 +21,8 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
     var model: String?
     /// The parameter that limits an answer's tokens.
     var tokenLimit = TokenLimitParameter.learnt
+    /// Whether its answers begin within a thought.
+    var thinksFirst = false
     /// Whether its model is given images.
     var seesImages = false
     /// Whether its model is given what users say as audio, where its protocol can carry it.
@@ -76,6 +78,7 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
         case "url": url = value
         case "key-env": keyVariable = value
         case "model": model = value
+        case "thinks-first": return Self.read(value, into: &thinksFirst)
         case "vision": return Self.read(value, into: &seesImages)
         case "audio": return Self.read(value, into: &hearsAudio)
         case "send-user": return Self.read(value, into: &namesUser)
@@ -147,6 +150,7 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
         add("key-env", keyVariable)
         add("model", model)
         add("token-limit", tokenLimit == .learnt ? nil : tokenLimit.rawValue)
+        add("thinks-first", thinksFirst ? "true" : nil)
         add("vision", seesImages ? "true" : nil)
         add("audio", hearsAudio ? "true" : nil)
         add("send-user", namesUser ? "true" : nil)

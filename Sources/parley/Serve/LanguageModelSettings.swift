@@ -26,6 +26,8 @@ struct LanguageModelSettings: Sendable {
     var name: String?
     /// The parameter of requests to that server that limits an answer's tokens.
     var tokenLimit = TokenLimitParameter.learnt
+    /// Whether its answers begin within a thought.
+    var thinksFirst = false
     /// Whether that model is given what users say as audio.
     var hearsAudio = false
     /// Whether that model is given the images that users send.
@@ -72,6 +74,13 @@ struct LanguageModelSettings: Sendable {
             The parameter of requests to that server that limits an answer's tokens (chat only). \
             With auto it is max_tokens, and max_completion_tokens once the server has refused \
             that, as OpenAI's models that reason do.
+            """),
+        .toggle(
+            "llm-thinks-first", \.thinksFirst,
+            """
+            Whether that model's answers begin within a thought, because the template of its prompt has \
+            the opening tag: words up to the closing tag are then left out (chat only). A server that \
+            sends thoughts apart, as reasoning_content, needs no such option.
             """),
         .toggle(
             "llm-audio", \.hearsAudio,
@@ -158,9 +167,8 @@ struct LanguageModelSettings: Sendable {
             *); key-env, the environment variable of its key; model, vision, audio and \
             max-tokens, as the llm- options; and fallback, the provider that takes over where \
             it fails before its first word; send-user, as llm-send-user; and audience, its \
-            name in signatures (its url); keep-state, concurrency, queue and token-limit, as the \
-            llm- options. \
-            The first provider that matches a model answers; \
+            name in signatures (its url); keep-state, concurrency, queue, token-limit and \
+            thinks-first, as the llm- options. The first provider that matches a model answers; \
             llm-url answers to all other names. A redis-stream also may have stream \
             (parley:jobs), group (workers), lease-ms (5000), pickup-ms (10000), attempts (3) and \
             max-jobs (1000). In a file this is a sequence of mappings; as a \

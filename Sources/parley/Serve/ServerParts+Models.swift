@@ -21,6 +21,7 @@ extension ServerParts {
             standard.kind = language.kind
             standard.model = language.name
             standard.tokenLimit = language.tokenLimit
+            standard.thinksFirst = language.thinksFirst
             standard.seesImages = language.seesImages
             standard.hearsAudio = language.hearsAudio
             standard.namesUser = language.namesUser
@@ -80,6 +81,7 @@ extension ServerParts {
         service.model = provider.model
         service.maxTokens = provider.maxTokens ?? settings.language.maxTokens
         service.tokenLimit = provider.tokenLimit
+        service.thinksFirst = provider.thinksFirst
         service.hearsAudio = provider.hearsAudio
         service.seesImages = provider.seesImages
         service.namesUser = provider.namesUser
