@@ -76,30 +76,30 @@ extension TidyRule {
     }
 
     private static let noUnfinishedWork = perLine(
-        "nothing is left to do later",
+        "nothing is left to do later", words: unfinished,
         bad: [
             TextFile(path: "Sources/A.swift", text: "// TO" + "DO: all of it"),
             TextFile(path: "scripts/a.sh", text: "# FIX" + "ME"),
         ],
         good: [TextFile(path: "Sources/A.swift", text: "// Todos are kept as issues.")],
         appliesTo: { _ in true },
-        problem: { line in
-            ["TO" + "DO", "FIX" + "ME", "XX" + "X:"].first { line.contains($0) }
-        })
+        problem: { line in unfinished.first { line.holds($0) } })
+
+    private static let unfinished = ["TO" + "DO", "FIX" + "ME", "XX" + "X:"]
 
     private static let noTrailingSpace = perLine(
-        "no line ends in a blank",
+        "no line ends in a blank", words: [" ", "\t"],
         bad: [TextFile(path: "Makefile", text: "all: \n"), TextFile(path: "a.sh", text: "a\t")],
         good: [TextFile(path: "Makefile", text: "all:\n\n")],
         appliesTo: { !$0.path.hasSuffix(".md") && !$0.path.hasPrefix("Tests/Fixtures/") },
-        problem: { $0.last == " " || $0.last == "\t" ? "ends in a blank" : nil })
+        problem: { $0.utf8.last == 32 || $0.utf8.last == 9 ? "ends in a blank" : nil })
 
     // MARK: - Tests and places
 
     /// A test that waits by the clock is slow on every machine and wrong on a busy one.
     /// `.sleep(for:)` on an `AgentHost` is the virtual clock's and may stay.
     private static let noSleepInTests = perLine(
-        "tests never sleep",
+        "tests never sleep", words: ["sleep"],
         bad: [
             TextFile(path: "Tests/A/A.swift", text: "try await Task.sleep(for: .seconds(1))"),
             TextFile(path: "Tests/A/A.swift", text: "    usleep(10)"),
@@ -118,12 +118,12 @@ extension TidyRule {
             let banned = #/\b(Task|Thread)\.sleep\b|\b[un]?(nano)?sleep\(/#
             let allowed = #/(\bfunc |[a-z]\.)sleep\(/#
             let named = #/\b(Task|Thread)\.sleep\b/#
-            guard line.contains(banned) else { return nil }
+            guard line.holds("sleep"), line.contains(banned) else { return nil }
             return line.contains(named) || !line.contains(allowed) ? "a sleep" : nil
         })
 
     private static let noPathOfOneMachine = perLine(
-        "no path of one person's machine",
+        "no path of one person's machine", words: places.map { "/\($0)/" },
         bad: [
             TextFile(path: "Makefile", text: "cp /ho" + "me/me/a b"),
             TextFile(path: "README.md", text: "see `/wo" + "rk/notes`"),
@@ -134,18 +134,22 @@ extension TidyRule {
         ],
         appliesTo: { _ in true },
         problem: { line in
+            guard places.contains(where: { line.holds("/\($0)/") }) else { return nil }
             let place = #/(?:^|[^\w.\/:*])\/(?:home|root|work|Users|opt)\//#
             return line.firstMatch(of: place).map { "a path: \($0.output)" }
         })
 
+    private static let places = ["home", "root", "work", "Users", "opt"]
+
     /// Packages are named; where they come from is the user's configuration.
     private static let noRegistryHost = perLine(
-        "no host of a package registry",
+        "no host of a package registry", words: registries,
         bad: [TextFile(path: "Makefile", text: "pip -i https://py" + "pi.org/simple")],
         good: [TextFile(path: "Makefile", text: "PyPI's packages")],
         appliesTo: { _ in true },
-        problem: { line in
-            ["py" + "pi.org", "python" + "hosted", "deb.deb" + "ian", "npm" + "js.org"]
-                .first { line.contains($0) }
-        })
+        problem: { line in registries.first { line.holds($0) } })
+
+    private static let registries = [
+        "py" + "pi.org", "python" + "hosted", "deb.deb" + "ian", "npm" + "js.org",
+    ]
 }

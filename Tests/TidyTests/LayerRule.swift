@@ -98,6 +98,7 @@ extension TidyRule {
 
     /// The module of an import declaration, or nil for any other line.
     private static func importedModule(_ line: Substring) -> String? {
+        guard line.holds("import") else { return nil }
         let words = line.split(separator: " ")
         guard let keyword = words.firstIndex(of: "import"), keyword + 1 < words.count else {
             return nil

@@ -25,13 +25,13 @@ enum SwiftBlanking {
 
         mutating func run() {
             while position < source.count {
-                if starts("//") {
-                    skipLineComment()
-                } else if starts("/*") {
-                    skipBlockComment()
-                } else if let hashes = openingHashes() {
+                switch source[position] {
+                case UInt8(ascii: "/") where starts("//"): skipLineComment()
+                case UInt8(ascii: "/") where starts("/*"): skipBlockComment()
+                case UInt8(ascii: "\""), UInt8(ascii: "#"):
+                    guard let hashes = openingHashes() else { fallthrough }
                     skipString(hashes: hashes)
-                } else {
+                default:
                     output.append(source[position])
                     position += 1
                 }

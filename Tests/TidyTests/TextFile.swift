@@ -5,6 +5,7 @@
 // comment, breaks no rule. The blanking is a scanner of a few states, not a parser.
 
 import Foundation
+import Glibc
 
 /// A text file, its path relative to the repository, and its text in two forms.
 struct TextFile: Sendable {
@@ -28,6 +29,30 @@ struct TextFile: Sendable {
 
     /// Whether the file lies in a folder, given from the root: `isIn("Sources/Codec")`.
     func isIn(_ folder: String) -> Bool { path.hasPrefix(folder + "/") }
+}
+
+extension StringProtocol {
+    /// Whether a word occurs, byte by byte: `contains` takes a hundred times as long in a debug build.
+    func holds(_ word: String) -> Bool {
+        let found = utf8.withContiguousStorageIfAvailable { text in
+            word.utf8.withContiguousStorageIfAvailable { Self.find($0, in: text) }
+        }
+        return (found ?? nil) ?? contains(word)
+    }
+
+    private static func find(
+        _ word: UnsafeBufferPointer<UInt8>, in text: UnsafeBufferPointer<UInt8>
+    ) -> Bool {
+        guard let wanted = word.baseAddress, var place = text.baseAddress else { return false }
+        let end = place + text.count
+        while end - place >= word.count,
+            let found = memchr(place, Int32(word[0]), end - place - word.count + 1)
+        {
+            if memcmp(found, wanted, word.count) == 0 { return true }
+            place = UnsafePointer(found.assumingMemoryBound(to: UInt8.self)) + 1
+        }
+        return false
+    }
 }
 
 /// The files of the repository that people write.

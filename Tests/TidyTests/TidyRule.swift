@@ -26,15 +26,18 @@ struct TidyRule: Sendable, CustomTestStringConvertible {
 
 extension TidyRule {
     /// A rule that looks at lines one by one; `problem` returns what is wrong with a line.
+    /// - Parameter words: one of them is in each text that breaks the rule. Few files have any, and the
+    ///   lines of the others are not looked at.
     static func perLine(
-        _ name: String, bad: [TextFile], good: [TextFile],
+        _ name: String, words: [String], bad: [TextFile], good: [TextFile],
         appliesTo: @escaping @Sendable (TextFile) -> Bool,
         lines: @escaping @Sendable (TextFile) -> String = { $0.text },
         problem: @escaping @Sendable (Substring) -> String?
     ) -> TidyRule {
         TidyRule(name: name, bad: bad, good: good) { file in
-            guard appliesTo(file) else { return [] }
-            return lines(file).split(separator: "\n", omittingEmptySubsequences: false)
+            let text = lines(file)
+            guard appliesTo(file), words.contains(where: text.holds) else { return [] }
+            return text.split(separator: "\n", omittingEmptySubsequences: false)
                 .enumerated().compactMap { index, line in
                     problem(line).map {
                         Violation(path: file.path, line: index + 1, message: $0)
