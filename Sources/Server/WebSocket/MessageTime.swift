@@ -55,12 +55,10 @@ struct MessageTime {
         return isOver
     }
 
-    /// What a message weighs: the messages that it counts as, and one for each KiB.
-    static func weight(count: Int, bytes: Int) -> Int { count + bytes >> 10 }
-
-    /// Whether messages of such a weight are a reason to look at the clock.
-    func needsLook(after weight: Int) -> Bool {
-        weight >= (isOver ? Self.weightOverTime : Self.weightPerLook)
+    /// Whether so much was handled that the clock is to be looked at. A message weighs what it counts as,
+    /// and one for each KiB.
+    func needsLook(after messages: Int, bytes: Int) -> Bool {
+        messages + bytes >> 10 >= (isOver ? Self.weightOverTime : Self.weightPerLook)
     }
 
     /// Whether the connection whose messages are handled has to leave the rest of them.

@@ -77,7 +77,7 @@ extension Shard {
     ) -> Int {
         var rest = bytes
         var messages = 0
-        var weight = 0
+        var looked = (messages: 0, rest: bytes.count)
         sessionContext.beginShare()
         if connection.hasUnheardAudio { hearRest(on: connection) }
         do throws(WebSocketError) {
@@ -86,15 +86,12 @@ extension Shard {
                 if !rest.isEmpty,
                     messages >= configuration.maxMessagesPerTick || !connection.pauses.isEmpty
                         || sessionContext.isShareSpent || connection.hasUnheardAudio
-                        || messageTime.needsLook(after: weight) && isOutOfTime(&weight)
+                        || isOutOfTime(messages, rest.count, since: &looked)
                 {
                     return rest.count
                 }
-                let before = rest.count
                 guard let event = try connection.webSocket?.next(&rest) else { return 0 }
-                let count = try handle(event, on: connection)
-                messages += count
-                weight += MessageTime.weight(count: count, bytes: before - rest.count)
+                messages += try handle(event, on: connection)
             }
         } catch {
             metrics.add(.protocolErrors)
@@ -105,10 +102,18 @@ extension Shard {
     }
 
     /// Whether the connection has to leave its other messages to the next tick.
-    /// - Parameter weight: of the messages since the last look at the clock; 0 after it.
-    @inline(never)
-    private func isOutOfTime(_ weight: inout Int) -> Bool {
-        weight = 0
+    /// - Parameters:
+    ///   - messages: those that were handled.
+    ///   - rest: bytes that were not used.
+    ///   - looked: both, as of the last look at the clock.
+    @inline(__always)
+    private func isOutOfTime(
+        _ messages: Int, _ rest: Int, since looked: inout (messages: Int, rest: Int)
+    ) -> Bool {
+        guard
+            messageTime.needsLook(after: messages - looked.messages, bytes: looked.rest - rest)
+        else { return false }
+        looked = (messages, rest)
         return messageTime.isShareSpent(at: io.now)
     }
 

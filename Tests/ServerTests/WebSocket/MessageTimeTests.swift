@@ -53,10 +53,9 @@ import Testing
 
     @Test func theClockIsLookedAtAfterMessagesOfSomeWeight() {
         var tick = Tick()
-        #expect([15, 16].map { tick.time.needsLook(after: $0) } == [false, true])
+        #expect([15, 16].map { tick.time.needsLook(after: $0, bytes: 1_000) } == [false, true])
+        #expect([14, 15].map { tick.time.needsLook(after: $0, bytes: 2_000) } == [false, true])
         _ = tick.areSpent(1_000)
-        #expect([3, 4].map { tick.time.needsLook(after: $0) } == [false, true])
-        #expect(MessageTime.weight(count: 1, bytes: 100) == 1)
-        #expect(MessageTime.weight(count: 8, bytes: 13_000) == 20)
+        #expect([3, 4].map { tick.time.needsLook(after: $0, bytes: 100) } == [false, true])
     }
 }
