@@ -74,7 +74,8 @@ struct ServerParts {
         var configured: [MCPServerConfiguration] = []
         if let path = settings.tools.configuration {
             do {
-                configured = try MCPServerConfiguration.all(in: WholeFile.read(path))
+                configured = try MCPServerConfiguration.all(
+                    in: Array(WholeFile.readText(path).utf8))
             } catch let error as WholeFileError {
                 throw CommandFailure(description: "mcp-config: \(error.problem(of: path))")
             } catch {
