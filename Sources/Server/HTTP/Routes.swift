@@ -409,8 +409,10 @@ struct Routes: Sendable {
 
     /// The answer while the store of sessions does not answer every shard.
     private var storeAway: RouteFailure {
-        .unavailable(
-            "store_unavailable", "The store of sessions does not answer.",
+        let cause = RedisTrouble.allCases.first { metrics.total(of: $0.storeMetric) > 0 }
+        let name = cause.map { " (\($0))" } ?? ""
+        return .unavailable(
+            "store_unavailable", "The store of sessions is of no use\(name).",
             retryAfterSeconds: configuration.retryAfterSeconds)
     }
 
