@@ -37,6 +37,8 @@ struct NodeRequest: Sendable {
         var request = UpstreamRequest(
             url: url, method: method.name, headers: [(NodePass.field, pass)],
             timeout: Self.patience, totalTimeout: Self.patience)
+        // The pass is for the other node alone.
+        request.usesProxy = false
         if method == .post { request.headers.append(("Content-Type", "application/json")) }
         do {
             let response = try await client.send(request, for: nil)

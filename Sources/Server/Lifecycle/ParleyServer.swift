@@ -237,6 +237,15 @@ public final class ParleyServer: Sendable {
             try startShards(on: backends, listeningTo: sockets, handover, tls: tls)
         }
         state.withLock { $0.port = port }
+        let proxies = configuration.serviceProxy.inForce { name in
+            getenv(name).map { String(cString: $0) }
+        }
+        if !proxies.isEmpty {
+            logger.info(
+                "requests to services go through a proxy, those between nodes do not",
+                metadata: Dictionary(
+                    uniqueKeysWithValues: proxies.map { ($0.name, "\($0.value)") }))
+        }
         logger.info(
             "listening",
             metadata: [
@@ -366,7 +375,7 @@ public final class ParleyServer: Sendable {
     public func reload() {
         guard
             configuration.isSecure || configuration.hasCredentialFiles || agents.rereadKeys != nil
-                || configuration.serviceCA != nil
+                || configuration.serviceCA != nil || records?.hasFiles == true
         else {
             logger.info(
                 "nothing to reload: no file of TLS, of credentials or of signing keys is configured"
@@ -376,7 +385,20 @@ public final class ParleyServer: Sendable {
         reloadTLS()
         reloadCredentials()
         reloadSigningKeys()
+        reloadWebhooks()
         checkServiceAuthoritiesAgain()
+    }
+
+    /// Reads the secrets of webhooks anew. A file that cannot be used changes nothing, and is logged.
+    private func reloadWebhooks() {
+        guard let records, records.hasFiles else { return }
+        do {
+            try records.reload()
+            logger.info("webhook settings reloaded")
+        } catch {
+            logger.error(
+                "webhook secrets not reloaded: the old ones stay", metadata: ["reason": "\(error)"])
+        }
     }
 
     /// New connections to services read the file by themselves, whatever it has become.
@@ -529,8 +551,10 @@ public final class ParleyServer: Sendable {
         services.memory = memory
         services.voiceActivityModel = voiceActivityModel
         services.tls = tls
-        services.makeUpstream = { [authorities = configuration.serviceCA] in
-            UpstreamHTTP(loop: $0, executor: $1, authorities: authorities)
+        services.makeUpstream = { [configuration] in
+            UpstreamHTTP(
+                loop: $0, executor: $1, authorities: configuration.serviceCA,
+                proxy: configuration.serviceProxy.curlOption)
         }
         services.makeRedis = { [authorities = configuration.serviceCA, logger, services] in
             RedisClient(

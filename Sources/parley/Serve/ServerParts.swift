@@ -60,8 +60,7 @@ struct ServerParts {
         _ settings: ServeSettings, _ logger: Logger
     ) throws(CommandFailure) -> RecordWriter? {
         guard
-            let wanted = try settings.records.recordSettings(
-                authorities: settings.server.serviceCA)
+            let wanted = try settings.records.recordSettings(settings.server)
         else { return nil }
         do throws(RecordError) { return try RecordWriter(wanted, logger: logger) } catch {
             throw CommandFailure(description: "\(error)")
