@@ -189,6 +189,11 @@ public final class ParleyServer: Sendable {
             SupervisorNotice.stopping.send()
             drain()
         }
+        // In a container there is no other process that takes orphans. `deferStanding()` has blocked the
+        // signal in every thread.
+        if ServerSignals.isFirstProcess {
+            ServerSignals.childEnds.onEachArrival { _ in ServerSignals.reapOrphans() }
+        }
         SupervisorNotice.ready.send()
         waitUntilStopped()
     }

@@ -1030,7 +1030,7 @@ extension ServerConfiguration {
     }
 
     /// Cores that this process may use, at least 1.
-    static let coreCount = max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
+    static let coreCount = ProcessorShare.cores
 
     /// Open connections by default: 20,000, or as many as the process may have files for.
     static let standardConnections = DescriptorLimit.connections(atMost: 20_000)

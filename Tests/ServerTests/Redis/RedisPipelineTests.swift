@@ -98,7 +98,8 @@ struct RedisPipelineTests {
         #expect(world.take() == ["connect"])
         #expect(world.sent() == [])
         world.pipeline.handleConnected(at: world.now)
-        #expect(world.sent() == ["AUTH ann", "SELECT 2", "CLIENT SETNAME", "SETRANGE parley:probe"])
+        #expect(
+            world.sent() == ["AUTH ann", "SELECT 2", "CLIENT SETNAME", "SETRANGE parley:probe"])
         world.receive("+OK\r\n+OK\r\n+OK\r\n")
         #expect(world.take() == [] && !world.pipeline.isReady)
         world.receive("+OK\r\n")
