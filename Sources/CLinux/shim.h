@@ -41,6 +41,15 @@ int memfd_create(const char *name, unsigned int flags);
 static inline int parley_errno(void) { return errno; }
 extern char **environ;
 static inline char **parley_environment(void) { return environ; }
+// Processors of the caller's affinity mask, of at most 65,536; 0 where it cannot be read. glibc's cpu_set_t
+// has 1,024.
+static inline int parley_allowed_processors(void) {
+    unsigned long mask[1024];
+    long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
+    int count = 0;
+    for (long i = 0; i < bytes / (long)sizeof mask[0]; i++) count += __builtin_popcountl(mask[i]);
+    return count;
+}
 static inline int parley_accept(int fd, struct sockaddr *address, socklen_t *length) {
     return accept4(fd, address, length, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }

@@ -45,17 +45,21 @@ public struct RecordSettings: Sendable {
 public struct WebhookSettings: Sendable {
     /// Its URL.
     public var url: String
-    /// The secret that it knows events by.
-    public var secret: WebhookSecret
+    /// The secrets that it may know events by: each event has a signature by each. At least one.
+    public var secrets: [WebhookSecret]
+    /// Reads the secrets anew, from their file; nil: they are not from a file.
+    public var rereadSecrets: (@Sendable () throws -> [WebhookSecret])?
     /// The events that it wants.
     public var types: Set<WebhookEventType> = Set(WebhookEventType.allCases)
     /// Time that it may take to answer. 15 s by default, as Standard Webhooks advises.
     public var timeout = Duration.seconds(15)
     /// PEM file of the authorities that its certificate is checked against; nil: the system's.
     public var authorities: String?
+    /// libcurl's option for the proxy; nil: the variables decide.
+    public var proxy: String?
 
     /// Creates settings.
-    public init(url: String, secret: WebhookSecret) {
-        (self.url, self.secret) = (url, secret)
+    public init(url: String, secrets: [WebhookSecret]) {
+        (self.url, self.secrets) = (url, secrets)
     }
 }

@@ -102,6 +102,12 @@ public final class RecordWriter: RecordKeeper, @unchecked Sendable {
         return counts
     }
 
+    /// Whether the receiver of webhooks may have other secrets, or may want events again.
+    public var hasFiles: Bool { webhooks != nil }
+
+    /// Reads the secrets of webhooks anew; a receiver that wanted no more events is asked again.
+    public func reload() throws { try webhooks?.reload() }
+
     /// Writes what waits and ends the threads. What a database or a receiver has not taken waits in
     /// the file for the next start.
     public func shutdown() {

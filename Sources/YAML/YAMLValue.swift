@@ -3,14 +3,15 @@
 //
 // The parser accepts the part of YAML that these files need. It refuses repeated names, anchors and
 // aliases, and a second document. It also refuses deep nesting, whose cost in libyaml grows with the
-// square of the depth. Tags are ignored, because the reader of a value knows its type. The caller
-// limits the length of a text.
+// square of the depth. Of the tags, only those of text and of null count, because the reader of a value
+// knows every other type. The caller limits the length of a text.
 
 import CYAML
 
 /// A node of a file.
 package enum YAMLValue: Equatable, Sendable {
-    /// Text. `isPlain` where no quotes stand around it, so that it may be a number.
+    /// Text. `isPlain` where neither quotes nor the tag of text stand with it, so that it may be a
+    /// number or null.
     case scalar(String, isPlain: Bool)
     case list([YAMLValue])
     /// Members in the file's order.
@@ -46,6 +47,13 @@ package enum YAMLValue: Equatable, Sendable {
         members.first { $0.key == key }?.value
     }
 
+    /// Whether it is null: nothing at all, `~` or one of three spellings of the word (YAML 1.2.2
+    /// §10.3.2). In quotes they are text.
+    package var isNull: Bool {
+        guard case .scalar(let text, isPlain: true) = self else { return false }
+        return ["", "~", "null", "Null", "NULL"].contains(text)
+    }
+
     /// The text of a scalar.
     package var text: String? { if case .scalar(let text, _) = self { text } else { nil } }
     /// The items of a list.
@@ -72,6 +80,11 @@ private struct YAMLReader {
     /// Lists and maps within each other. 16: no option needs more than 4 (a map of a list's maps
     /// with a list in it).
     private static let maxDepth = 16
+
+    /// The tag `!!null`.
+    private static let nullTag = "tag:yaml.org,2002:null"
+    /// The tags `!!str` and `!`, which make a plain scalar text (YAML 1.2.2 §6.9.1).
+    private static let textTags: [String?] = ["tag:yaml.org,2002:str", "!"]
 
     private struct Event {
         let type: yaml_event_type_t
@@ -149,9 +162,14 @@ private struct YAMLReader {
         case YAML_SCALAR_EVENT:
             let data = event.data.scalar
             let bytes = UnsafeBufferPointer(start: data.value, count: data.length)
-            scalar = (
-                String(decoding: bytes, as: UTF8.self), data.style == YAML_PLAIN_SCALAR_STYLE
-            )
+            let tag = data.tag.map { String(cString: $0) }
+            scalar =
+                tag == Self.nullTag
+                ? ("", true)
+                : (
+                    String(decoding: bytes, as: UTF8.self),
+                    data.style == YAML_PLAIN_SCALAR_STYLE && !Self.textTags.contains(tag)
+                )
             anchor = data.anchor
         case YAML_MAPPING_START_EVENT: anchor = event.data.mapping_start.anchor
         case YAML_SEQUENCE_START_EVENT: anchor = event.data.sequence_start.anchor

@@ -109,6 +109,45 @@ def test_two_servers_share_the_quota_of_a_key():
         assert ask(two) == 429
 
 
+@pytest.mark.parametrize("cause, begin, end", [
+    ("replica", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"),
+    ("memory", "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
+    ("replicas", "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"),
+    ("password", "CONFIG SET requirepass other", "-a other CONFIG SET requirepass "),
+])
+def test_a_redis_that_is_up_and_of_no_use_is_one_line_and_a_cause(cause, begin, end):
+    """redis#2746, StackExchange.Redis#2264."""
+    def attempts(*login):
+        stats = redis.command(*login, "INFO", "stats")
+        return int(stats.split("total_connections_received:")[1].split()[0])
+
+    with RedisServer() as redis, ParleyServer("--store", redis.url, "--shards", "1") as server:
+        until(lambda: server.get("/readyz?store")[0] == 200)
+        redis.command(*begin.split(" "))
+        login = ["-a", "other"] if cause == "password" else []
+        if cause == "password":
+            redis.command(*login, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        until(lambda: f"({cause})" in server.get("/readyz?store")[2].decode())
+        assert server.get("/readyz")[0] == 200
+        assert server.metric(f'parley_store_troubles{{cause="{cause}"}}') == "1"
+        converse(server)
+        # Each question is a connection, too.
+        before, questions = attempts(*login), 1
+        begun = time.monotonic()
+        while attempts(*login) - before - questions < 4:
+            questions += 1
+            time.sleep(0.02)
+        # The pauses of four attempts are at least half of what they may be.
+        assert time.monotonic() - begun > 0.5
+        assert server.get("/readyz?store")[0] == 503
+        log = server.log_path.read_text()
+        assert log.count("redis is away") == (2 if cause == "password" else 1)
+        assert log.count(f"cause={cause}") == 1 and "redis answers" in log
+        redis.command(*end.split(" "))
+        until(lambda: server.get("/readyz?store")[0] == 200)
+        assert server.metric(f'parley_store_troubles{{cause="{cause}"}}') == "0"
+
+
 def test_a_server_without_a_store_has_none_that_is_away(parley):
     assert parley.get("/readyz?store")[0] == 200
 

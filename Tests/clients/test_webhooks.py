@@ -3,11 +3,13 @@ server is killed meanwhile."""
 
 import collections
 import signal
+import sqlite3
 import subprocess
 import time
 
 import pytest
 from parley_server import BINARY, HANG_GUARD, ParleyServer, free_port
+from test_signals import wait_for_log
 from webhook_receiver import SECRET, WebhookReceiver
 
 CONVERSATION = ["session.started", "turn.completed", "session.ended"]
@@ -60,14 +62,100 @@ def test_a_receiver_that_fails_is_asked_again(tmp_path):
         assert len(counts) == 3 and min(counts.values()) >= 2
 
 
-def test_an_event_that_is_gone_is_not_sent_again(tmp_path):
+def test_a_receiver_that_is_gone_gets_nothing_more_until_a_reload(tmp_path):
     with WebhookReceiver() as receiver, server(receiver.url, tmp_path) as parley:
         receiver.status = 410
         assert parley.talk("--text", "hello").returncode == 0
-        receiver.wait(lambda: len(receiver.attempts) == 3, HANG_GUARD)
         while parley.metric("parley_webhooks_lost_total") != "3":
             time.sleep(0.05)
+        log = wait_for_log(parley, "wants no more (410)")
+        assert log.count("wants no more (410)") == 1
+        attempts = len(receiver.attempts)
+        assert parley.talk("--text", "hello").returncode == 0
+        while parley.metric("parley_webhooks_lost_total") != "6":
+            time.sleep(0.05)
+        assert len(receiver.attempts) == attempts
         assert parley.metric("parley_webhooks_waiting") == "0"
+        receiver.status = 200
+        parley.process.send_signal(signal.SIGHUP)
+        wait_for_log(parley, "webhook settings reloaded")
+        assert parley.talk("--text", "hello").returncode == 0
+        receiver.wait(lambda: len(receiver.events) == 3, HANG_GUARD)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_receiver_is_left_alone_for_as_long_as_it_asks(tmp_path, status):
+    """svix-webhooks#2200: without Retry-After the second attempt comes after a second."""
+    with WebhookReceiver() as receiver, server(
+        receiver.url, tmp_path, "--webhook-events", "session.started"
+    ) as parley:
+        (receiver.status, receiver.headers) = (status, {"Retry-After": "120"})
+        assert parley.talk("--text", "hello").returncode == 0
+        wait_for_log(parley, "Retry-After 120 s")
+        # What comes meanwhile waits, too.
+        assert parley.talk("--text", "hello").returncode == 0
+        while parley.metric("parley_webhooks_waiting") != "2":
+            time.sleep(0.05)
+        with sqlite3.connect(tmp_path / "spool.db") as spool:
+            rows = spool.execute("SELECT attempts, due_ms FROM webhooks ORDER BY rowid").fetchall()
+        assert rows[0][0] == 1 and rows[0][1] > (time.time() + 100) * 1000
+        assert len(receiver.attempts) == 1
+
+
+def test_two_servers_of_one_spool_send_each_event_once(tmp_path):
+    """graphql-engine#6844: the receiver is slower than both look into the spool."""
+    with WebhookReceiver() as receiver, server(receiver.url, tmp_path) as one, \
+            server(receiver.url, tmp_path) as two:
+        receiver.gate.clear()
+        for parley in (one, two):
+            assert parley.talk("--text", "hello").returncode == 0
+        receiver.wait(lambda: len(set(receiver.attempts)) == 6, HANG_GUARD)
+        receiver.gate.set()
+        while sum(int(p.metric("parley_webhooks_delivered_total")) for p in (one, two)) < 6:
+            time.sleep(0.05)
+        assert len(receiver.attempts) == 6
+
+
+def test_a_clock_that_is_set_back_does_not_stop_retries(tmp_path):
+    with WebhookReceiver() as receiver:
+        receiver.status = 500
+        with server(receiver.url, tmp_path, "--webhook-events", "session.started") as parley:
+            assert parley.talk("--text", "hello").returncode == 0
+            receiver.wait(lambda: receiver.attempts, HANG_GUARD)
+        # As if the last attempt had been an hour ahead of the clock.
+        with sqlite3.connect(tmp_path / "spool.db") as spool:
+            spool.execute("UPDATE webhooks SET due_ms = due_ms + 3600000")
+        receiver.status = 200
+        with server(receiver.url, tmp_path, "--webhook-events", "session.started"):
+            receiver.wait(lambda: receiver.events, HANG_GUARD)
+
+
+def test_two_secrets_sign_while_one_replaces_the_other(tmp_path):
+    following = "whsec_" + "Zm9sbG93aW5nLXNlY3JldC1vZi1lbm91Z2gtYnl0ZXM="
+    file = tmp_path / "secrets"
+    file.write_text(f"\ufeff# now\n{SECRET}\r\n")
+    arguments_ = arguments("", tmp_path)[2:]
+    with WebhookReceiver() as receiver, ParleyServer(
+        "--webhook-url", receiver.url, *arguments_, "--webhook-events", "session.started",
+        "--webhook-secret-file", str(file)
+    ) as parley:
+        def reload(text, line):
+            file.write_text(text)
+            parley.process.send_signal(signal.SIGHUP)
+            wait_for_log(parley, line)
+
+        def told(secret):
+            receiver.secret = secret
+            count = len(receiver.events)
+            assert parley.talk("--text", "hello").returncode == 0
+            receiver.wait(lambda: len(receiver.events) == count + 1, HANG_GUARD)
+
+        told(SECRET)
+        reload(f"{SECRET}\n{following}\n", "webhook settings reloaded")
+        told(SECRET)
+        told(following)
+        reload("whsec_short\n", "webhook secrets not reloaded: the old ones stay")
+        told(following)
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])

@@ -11,10 +11,15 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 class WebhookReceiver:
     """Takes events on a port; `events` has them as (id, body), `attempts` the ids of all requests.
-    While `status` is not 200, it is the answer, and the event is not taken."""
+    While `status` is not 200, it is the answer, with `headers`, and the event is not taken. While `gate`
+    is cleared, no request is answered."""
 
     def __init__(self, port=0):
         self.status = 200
+        self.headers = {}
+        self.secret = SECRET
+        self.gate = threading.Event()
+        self.gate.set()
         self.events = []
         self.attempts = []
         self.changed = threading.Condition()
@@ -26,14 +31,17 @@ class WebhookReceiver:
             def do_POST(self):  # noqa: N802
                 body = self.rfile.read(int(self.headers["content-length"]))
                 # It raises where the signature or the time is wrong.
-                Webhook(SECRET).verify(body, dict(self.headers))
+                Webhook(receiver.secret).verify(body, dict(self.headers))
                 with receiver.changed:
                     status = receiver.status
                     receiver.attempts.append(self.headers["webhook-id"])
                     if status == 200:
                         receiver.events.append((self.headers["webhook-id"], json.loads(body)))
                     receiver.changed.notify_all()
+                receiver.gate.wait()
                 self.send_response(status)
+                for name, value in receiver.headers.items():
+                    self.send_header(name, value)
                 self.send_header("content-length", "0")
                 self.end_headers()
 

@@ -57,12 +57,24 @@ public struct MCPServerConfiguration: Equatable, Sendable {
         } else if let url = value["url"]?.string,
             url.hasPrefix("http://") || url.hasPrefix("https://")
         {
+            let headers = try Self.pairs(value["headers"], "headers of '\(label)'")
             transport = .http(
-                url: url, headers: try Self.pairs(value["headers"], "headers of '\(label)'"))
+                url: url, headers: try headers.map { try Self.header($0, of: label) })
         } else {
             throw MCPConfigurationError(
                 "'\(label)' needs a command, or a url with http:// or https://")
         }
+    }
+
+    /// A field as it can be sent: a secret often ends with a line break that its writer does not see.
+    private static func header(
+        _ header: MCPTool.Header, of label: String
+    ) throws -> MCPTool.Header {
+        guard let value = SettingText.read(header.value) else {
+            throw MCPConfigurationError(
+                "headers of '\(label)' have a control character, such as a line break")
+        }
+        return MCPTool.Header(name: header.name, value: value)
     }
 
     private static func texts(_ value: JSONValue?, _ what: String) throws -> [String] {

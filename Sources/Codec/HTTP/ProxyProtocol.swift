@@ -70,7 +70,9 @@ public struct ProxyHeader: Equatable, Sendable {
         let command = input[12] & 0xF
         guard command <= 1 else { throw .unknownCommand }
         guard input.count > 13 else { return nil }
-        let addressBytes = try addressBytes(of: input[13])
+        // Of a proxy's own connection the family means nothing, and the receiver must skip what the
+        // length counts (HAProxy's proxy-protocol.txt §2.2).
+        let addressBytes = command == 1 ? try addressBytes(of: input[13]) : 0
         guard input.count >= fixedBytes else { return nil }
         let length = Int(input[14]) << 8 | Int(input[15])
         guard length >= addressBytes else { throw .tooShort }

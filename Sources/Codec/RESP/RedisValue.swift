@@ -88,7 +88,9 @@ public enum RedisError: Error, Equatable, Sendable {
 
     /// Codes of a server that carries out no commands, or no writes, for a while. Another
     /// connection may lead to one that does.
-    private static let passingCodes: Set = ["LOADING", "MASTERDOWN", "READONLY", "NOAUTH"]
+    private static let passingCodes: Set = [
+        "LOADING", "MASTERDOWN", "READONLY", "NOAUTH", "WRONGPASS", "OOM", "MISCONF", "NOREPLICAS",
+    ]
 
     /// Whether a new connection may lead to a server that is not in the state of this error.
     public var asksForNewConnection: Bool {

@@ -1,6 +1,7 @@
 // A set of keys as identity providers publish it (JWKS, RFC 7517 §5), read from the bytes of a
-// file. Keys of other types, curves or uses are ignored, as the RFC asks. A set without any usable
-// key, or with an incomplete key, is an operator's mistake and is refused.
+// file. A key of another type, with a missing member or a value out of its range is left out, as the
+// RFC asks, so that the other keys go on to open. `omissions` has the reason, for the log. A set
+// without any usable key is an operator's mistake and is refused.
 //
 // Invariant: at most `maxKeys`, so that a token costs a bounded number of verifications.
 
@@ -18,10 +19,14 @@ public struct JSONWebKeySet: Sendable {
     /// dozens.
     public static let maxKeys = 64
     /// Maximum keys that a token without a `kid` is tried with. 8: less than a millisecond.
-    static let maxTries = 8
+    public static let maxTries = 8
 
     /// The keys in the order of the file.
     public private(set) var keys: [JSONWebKey]
+    /// What of the file is left out, and why: one clause for each, which quotes no key.
+    public private(set) var omissions: [String] = []
+    /// Omissions that the refusal of a whole set names.
+    private static let maxNamed = 3
 
     /// Creates a set.
     public init(_ keys: [JSONWebKey] = []) { self.keys = keys }
@@ -41,20 +46,35 @@ public struct JSONWebKeySet: Sendable {
         guard let elements = root["keys"]?.elements else {
             throw JSONWebKeySetError("has no array \"keys\": it must be a JSON Web Key Set")
         }
-        guard elements.count <= Self.maxKeys else {
-            throw JSONWebKeySetError("has more than \(Self.maxKeys) keys")
-        }
         keys = []
         for (index, element) in elements.enumerated() {
-            guard element.kind == .object else {
-                throw JSONWebKeySetError("has a key that is no object (number \(index + 1))")
+            do throws(Objection) {
+                guard let key = try Self.key(element) else { continue }
+                guard keys.count < Self.maxKeys else {
+                    omissions.append(
+                        "\(elements.count - index) keys behind the first \(keys.count)")
+                    break
+                }
+                keys.append(key)
+            } catch {
+                let name = element["kid"]?.string.map { ", kid \($0.prefix(64).visible())" }
+                omissions.append("key \(index + 1)\(name ?? ""): \(error.problem)")
             }
-            if let key = try Self.key(element, number: index + 1) { keys.append(key) }
         }
         guard !keys.isEmpty else {
             throw JSONWebKeySetError(
                 "has no key that can be used: they must be for signatures, RSA (RS256), EC on "
-                    + "P-256 (ES256) or oct (HS256)")
+                    + "P-256 (ES256) or oct (HS256)"
+                    + omissions.prefix(Self.maxNamed).map { "; \($0)" }.joined())
+        }
+    }
+
+    /// Algorithms with more keys than a token without a known `kid` is tried with, and the number of
+    /// these keys.
+    public var untriedKeys: [(algorithm: JSONWebToken.Algorithm, count: Int)] {
+        JSONWebToken.Algorithm.allCases.compactMap { algorithm in
+            let count = keys.count { $0.algorithm == algorithm && $0.id == nil }
+            return count > Self.maxTries ? (algorithm, count) : nil
         }
     }
 
@@ -69,37 +89,45 @@ public struct JSONWebKeySet: Sendable {
         return (named.isEmpty ? suitable.filter { $0.id == nil } : named).prefix(Self.maxTries)
     }
 
-    /// One key; nil if it is for another purpose.
-    private static func key(
-        _ object: JSONValue, number: Int
-    ) throws(JSONWebKeySetError) -> JSONWebKey? {
-        guard let type = object["kty"]?.string else {
-            throw JSONWebKeySetError("has a key without \"kty\" (number \(number))")
-        }
+    /// Why one key is left out.
+    private struct Objection: Error {
+        let problem: String
+        init(_ problem: String) { self.problem = problem }
+    }
+
+    /// One key; nil if it is for another purpose than signatures.
+    private static func key(_ object: JSONValue) throws(Objection) -> JSONWebKey? {
+        guard object.kind == .object else { throw Objection("it is no object") }
+        guard let type = object.present("kty")?.string else { throw Objection("it has no kty") }
         guard isForSignatures(object) else { return nil }
         let id = object["kid"]?.string
         let key: JSONWebKey?
         switch type {
-        case "oct" where isFor(.hs256, object):
+        case "oct":
+            try check(object, isFor: .hs256)
             key = bytes("k", object).flatMap { JSONWebKey(secret: $0, id: id) }
-        case "RSA" where isFor(.rs256, object):
-            try refusePrivate(object, number)
+        case "RSA":
+            try check(object, isFor: .rs256)
             key = bytes("n", object).flatMap { modulus in
                 bytes("e", object).flatMap {
                     JSONWebKey(rsaModulus: modulus, exponent: $0, id: id)
                 }
             }
-        case "EC" where isFor(.es256, object) && object["crv"]?.string == "P-256":
-            try refusePrivate(object, number)
+        case "EC":
+            guard object["crv"]?.string == "P-256" else {
+                throw Objection("its curve is not P-256")
+            }
+            try check(object, isFor: .es256)
             key = bytes("x", object).flatMap { x in
                 bytes("y", object).flatMap { JSONWebKey(p256X: x, y: $0, id: id) }
             }
-        default: return nil
+        default: throw Objection("its type (kty) is none of RSA, EC and oct")
         }
         guard let key else {
-            throw JSONWebKeySetError(
-                "has a broken key (number \(number)): RSA keys have 2048 to 8192 bits, secrets at "
-                    + "least 32 bytes, and all numbers are base64url without padding")
+            throw Objection(
+                "a number is missing, or out of its range: RSA keys have 2048 to 8192 bits, "
+                    + "secrets at least 32 bytes, points are on the curve, and all numbers are "
+                    + "base64url without padding")
         }
         return key
     }
@@ -108,27 +136,32 @@ public struct JSONWebKeySet: Sendable {
         object[name]?.utf8.flatMap { Base64URL.decode($0) }
     }
 
-    /// Whether the key's `alg`, if present, is this algorithm. Without `alg` the key's type
-    /// decides.
-    private static func isFor(_ algorithm: JSONWebToken.Algorithm, _ object: JSONValue) -> Bool {
-        guard let named = object["alg"] else { return true }
-        return named.string == algorithm.rawValue
+    /// Refuses a key whose `alg`, if present, is another algorithm; without `alg` the key's type
+    /// decides. Refuses a private key, too: with it, this server could forge tokens, and verifying
+    /// needs the public half only.
+    private static func check(
+        _ object: JSONValue, isFor algorithm: JSONWebToken.Algorithm
+    ) throws(Objection) {
+        if let named = object.present("alg"), named.string != algorithm.rawValue {
+            throw Objection("its alg is not \(algorithm.rawValue)")
+        }
+        guard algorithm == .hs256 || object.present("d") == nil else {
+            throw Objection(
+                "it is a private key: give the server the public half only, and replace the key, "
+                    + "which was copied")
+        }
     }
 
     private static func isForSignatures(_ object: JSONValue) -> Bool {
-        if let use = object["use"], use.string != "sig" { return false }
-        guard let operations = object["key_ops"] else { return true }
+        if let use = object.present("use"), use.string != "sig" { return false }
+        guard let operations = object.present("key_ops") else { return true }
         return operations.elements?.contains { $0.isString("verify") } ?? false
     }
+}
 
-    /// Refuses a private key: with it, this server could forge tokens. Verifying needs the public
-    /// half only.
-    private static func refusePrivate(
-        _ object: JSONValue, _ number: Int
-    ) throws(JSONWebKeySetError) {
-        guard object["d"] == nil else {
-            throw JSONWebKeySetError(
-                "has a private key (number \(number)): give the server the public half only")
-        }
+extension JSONValue {
+    /// A member; nil where it is null, which is no value.
+    fileprivate func present(_ name: StaticString) -> JSONValue? {
+        self[name].flatMap { $0.isNull ? nil : $0 }
     }
 }

@@ -6,6 +6,12 @@
 
 import COpenSSL
 
+/// Why a file of signing keys is not used, as a clause that follows the file's name.
+public struct SigningKeyError: Error, Equatable, CustomStringConvertible, Sendable {
+    /// For example `has no P-256 key`.
+    public let description: String
+}
+
 /// A key pair on P-256.
 public struct SigningKey: Sendable {
     private let handle: PrivateKey
@@ -21,9 +27,17 @@ public struct SigningKey: Sendable {
     }
 
     /// Reads every P-256 key of a PEM file, as `openssl genpkey -algorithm EC -pkeyopt
-    /// ec_paramgen_curve:P-256` writes it. Other keys, and encrypted ones, are left out.
-    public static func keys(pem: [UInt8]) -> [SigningKey] {
-        PrivateKey.all(pem: pem).compactMap(SigningKey.init)
+    /// ec_paramgen_curve:P-256` writes it. Keys of other types are left out.
+    /// - Throws: where there is none, or one cannot be read: the keys behind it would be missing, and
+    ///   with them the one that is to sign next.
+    public static func keys(pem: [UInt8]) throws(SigningKeyError) -> [SigningKey] {
+        let keys = try PrivateKey.all(pem: pem).compactMap(SigningKey.init)
+        guard !keys.isEmpty else {
+            throw SigningKeyError(
+                description: "has no P-256 key; make one with `openssl genpkey -algorithm EC "
+                    + "-pkeyopt ec_paramgen_curve:P-256`")
+        }
+        return keys
     }
 
     private init?(_ handle: PrivateKey) {
@@ -84,15 +98,25 @@ private final class PrivateKey: @unchecked Sendable {
         self.init(owning: made)
     }
 
-    static func all(pem: [UInt8]) -> [PrivateKey] {
+    static func all(pem: [UInt8]) throws(SigningKeyError) -> [PrivateKey] {
+        if let line = PEMBoundaries.damagedLine(in: pem) {
+            throw SigningKeyError(
+                description: "is damaged at line \(line): a BEGIN or END line is missing or cut")
+        }
         defer { ERR_clear_error() }
         guard let bio = BIO_new_mem_buf(pem, Int32(clamping: pem.count)) else { return [] }
         defer { BIO_free(bio) }
         var found: [PrivateKey] = []
+        var count = 0
         // No pass phrase is asked for on a terminal: a server starts unattended.
         while let key = PEM_read_bio_PrivateKey(bio, nil, { _, _, _, _ in -1 }, nil) {
             let owned = PrivateKey(owning: key)
             if owned.isOnCurve { found.append(owned) }
+            count += 1
+        }
+        // OpenSSL skips a block that it cannot read.
+        guard count == PEMBoundaries.count(of: "PRIVATE KEY", in: pem) else {
+            throw SigningKeyError(description: "has a key that is damaged or encrypted")
         }
         return found
     }

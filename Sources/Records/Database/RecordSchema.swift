@@ -75,7 +75,11 @@ enum RecordSchema {
             due_ms INTEGER NOT NULL
         );
         CREATE INDEX webhooks_by_due ON webhooks (due_ms);
+        """,
         """
+        -- How long before `due_ms` it was set: a later one is left from a clock that was ahead.
+        ALTER TABLE webhooks ADD COLUMN pause_ms INTEGER NOT NULL DEFAULT 0;
+        """,
     ]
 
     /// Brings a file to the newest schema.

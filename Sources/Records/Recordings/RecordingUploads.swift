@@ -23,6 +23,8 @@ public struct RecordingUpload: Sendable {
     public let region: String
     /// A file of certificate authorities; nil: the system's.
     public let authorities: String?
+    /// libcurl's option for the proxy; nil: the variables decide.
+    public var proxy: String?
 
     /// Describes a server.
     /// - Returns: nil where the URL has a query or a fragment, which no name can be appended to.
@@ -251,6 +253,7 @@ final class RecordingUploads: @unchecked Sendable {
         set(CURLOPT_PROTOCOLS_STR, "http,https")
         set(CURLOPT_USERAGENT, "parley")
         if let authorities = upload.authorities { set(CURLOPT_CAINFO, authorities) }
+        if let proxy = upload.proxy { set(CURLOPT_PROXY, proxy) }
         parley_curl_set_long(easy, CURLOPT_NOSIGNAL, 1)
         parley_curl_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, 10_000)
         // Half a minute without progress is a failure, however long the whole file takes.

@@ -4,7 +4,9 @@
 import Codec
 
 /// The secret that the server shares with the receiver of webhooks.
-public struct WebhookSecret: Sendable {
+public struct WebhookSecret: Sendable, LosslessStringConvertible {
+    /// Secrets of one receiver. 4: the present one and the next, and as many by mistake.
+    public static let maxSecrets = 4
     /// Bytes of a secret: 24…64, as Standard Webhooks asks for.
     public static let byteCounts = 24...64
     private static let prefix = "whsec_"
@@ -21,6 +23,9 @@ public struct WebhookSecret: Sendable {
         guard Self.byteCounts.contains(bytes.count) else { return nil }
         self.bytes = bytes.copiedBytes
     }
+
+    /// The text that makes it.
+    public var description: String { Self.prefix + Base64.text(of: bytes) }
 
     /// The value of `webhook-signature`; nil where OpenSSL has no memory.
     /// - Parameter seconds: since 1970, as in `webhook-timestamp`.

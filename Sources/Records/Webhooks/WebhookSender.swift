@@ -2,6 +2,10 @@
 //
 // Invariant: an event is deleted from the spool after the receiver has taken it (2xx), or after the last
 // attempt. So it is sent at least once, and by its id a receiver knows one that came twice.
+//
+// Several servers may share a spool. One that begins to send an event moves the event's time to where its
+// own request must have ended: that is its lease. The others see an event that is not due, and one that was
+// leased by a killed server is due again by itself.
 
 import CCurl
 import CLinux
@@ -22,19 +26,35 @@ final class WebhookSender: @unchecked Sendable {
     private static let interval = Duration.seconds(1)
     /// How long the end waits for requests under way. 2 s.
     private static let patience = Duration.seconds(2)
-    /// The answer of a receiver that wants no more of an event (410).
+    /// The answer of a receiver that wants no more events (410).
     private static let gone = 410
+    /// The longest pause that a receiver can ask for with `Retry-After` (RFC 9110 §10.2.3). A day, the
+    /// longest step of the schedule.
+    private static let maxRetryAfter = 86_400
+    /// How much longer than a request its lease is, for the writes before and after it. 5 s.
+    private static let leaseMargin = Duration.seconds(5)
+    /// A step back of the wall clock that is looked after. 1 s, the shortest pause.
+    private static let clockStep = 1_000
 
     private let settings: WebhookSettings
+    private let secrets: Mutex<[WebhookSecret]>
     private let logger: Logger
     private let multi: UnsafeMutableRawPointer
     private let tally = Mutex(Tally())
     private let isStopping = Atomic<Bool>(false)
+    /// Whether a receiver that wanted no more events is asked again.
+    private let isResumed = Atomic<Bool>(false)
     private var thread: BackgroundThread?
     // Of the sender's thread alone.
     private let spool: SQLiteDatabase
     private var sending: [UnsafeMutableRawPointer: Delivery] = [:]
     private var isFailing = false
+    /// Whether the receiver wants no more events.
+    private var isDisabled = false
+    /// Until when the receiver wants no requests; nil: it has asked for no pause.
+    private var pauseEnd: Instant?
+    /// The wall clock minus the monotonic one, in milliseconds, at the last look; nil: none yet.
+    private var clockOffset: Int?
 
     private struct Tally {
         var delivered = 0
@@ -52,6 +72,7 @@ final class WebhookSender: @unchecked Sendable {
     /// - Parameter path: of the spool.
     init(_ settings: WebhookSettings, path: String, logger: Logger) throws(SQLiteError) {
         (self.settings, self.logger) = (settings, logger)
+        secrets = Mutex(settings.secrets)
         spool = try SQLiteDatabase(path: path)
         _ = parley_curl_global_init(Int(CURL_GLOBAL_DEFAULT))
         guard let multi = curl_multi_init() else { preconditionFailure("libcurl has no memory") }
@@ -63,6 +84,13 @@ final class WebhookSender: @unchecked Sendable {
 
     /// The spool may have events. Any thread.
     func wake() { curl_multi_wakeup(multi) }
+
+    /// Reads the secrets anew, and asks a receiver again that wanted no more events. Any thread.
+    func reload() throws {
+        if let made = try settings.rereadSecrets?() { secrets.withLock { $0 = made } }
+        isResumed.store(true, ordering: .relaxed)
+        wake()
+    }
 
     /// Waits shortly for what is under way, and ends.
     func shutdown() {
@@ -86,6 +114,10 @@ final class WebhookSender: @unchecked Sendable {
         while true {
             if isStopping.load(ordering: .relaxed) { stopped = stopped ?? MonotonicClock.now }
             do throws(SQLiteError) {
+                try followClock()
+                if isResumed.exchange(false, ordering: .relaxed) {
+                    (isDisabled, pauseEnd) = (false, nil)
+                }
                 // What is there at the end is tried once: a receiver that answers gets it now.
                 try beginDue()
                 if let stopped,
@@ -106,31 +138,65 @@ final class WebhookSender: @unchecked Sendable {
         }
     }
 
+    /// After a step back of the wall clock, and at the start, makes events due whose time is further away
+    /// than it was when it was set. It was set by a clock that was ahead.
+    private func followClock() throws(SQLiteError) {
+        let now = WallClock.milliseconds
+        let offset = now - Int(MonotonicClock.now.nanoseconds / 1_000_000)
+        if clockOffset.map({ offset < $0 - Self.clockStep }) ?? true {
+            try spool.run(
+                "UPDATE webhooks SET due_ms = ?1 WHERE due_ms > ?1 + pause_ms", .integer(now))
+        }
+        clockOffset = offset
+    }
+
     /// Begins to send events that are due, the oldest first.
     private func beginDue() throws(SQLiteError) {
+        defer { noteWaiting() }
+        if isDisabled { return try dropAll() }
+        if let pauseEnd, MonotonicClock.now < pauseEnd { return }
         let room = Self.parallel - sending.count
         guard room > 0 else { return }
         let now = WallClock.milliseconds
         let due = try spool.rows(
-            "SELECT id, body, attempts FROM webhooks WHERE due_ms <= ? ORDER BY due_ms, rowid LIMIT ?",
-            .integer(now), .integer(Self.parallel)
-        ) { (id: $0.text(0), body: $0.text(1), attempts: $0.integer(2)) }
-        let busy = Set(sending.values.map(\.id))
-        for event in due.filter({ !busy.contains($0.id) }).prefix(room) {
+            """
+            SELECT id, body, attempts, due_ms FROM webhooks WHERE due_ms <= ?
+            ORDER BY due_ms, rowid LIMIT ?
+            """,
+            .integer(now), .integer(room)
+        ) { (id: $0.text(0), body: $0.text(1), attempts: $0.integer(2), due: $0.integer(3)) }
+        let lease = (settings.timeout + Self.leaseMargin).wholeMilliseconds
+        for event in due {
+            // Another server may have been first.
+            let taken = try spool.run(
+                "UPDATE webhooks SET due_ms = ?, pause_ms = ? WHERE id = ? AND due_ms = ?",
+                .integer(now + lease), .integer(lease), .text(event.id), .integer(event.due))
+            guard taken == 1 else { continue }
             begin(event.id, event.body, attempts: event.attempts, at: now / 1_000)
         }
-        let waiting = try spool.number("SELECT COUNT(*) FROM webhooks") ?? 0
+    }
+
+    private func noteWaiting() {
+        guard let waiting = try? spool.number("SELECT COUNT(*) FROM webhooks") else { return }
         tally.withLock { $0.waiting = waiting }
     }
 
+    /// Drops what waits for a receiver that wants no more events.
+    private func dropAll() throws(SQLiteError) {
+        guard sending.isEmpty else { return }
+        let dropped = try spool.run("DELETE FROM webhooks")
+        tally.withLock { $0.lost += dropped }
+    }
+
     private func begin(_ id: String, _ body: String, attempts: Int, at seconds: Int) {
-        guard let easy = curl_easy_init(),
-            let signature = settings.secret.signature(id: id, seconds: seconds, body: body)
-        else { return }
+        guard let easy = curl_easy_init() else { return }
+        let signatures = secrets.withLock { $0 }
+            .compactMap { $0.signature(id: id, seconds: seconds, body: body) }
         var headers: UnsafeMutablePointer<curl_slist>?
         for line in [
             "Content-Type: application/json", "Expect:", "webhook-id: \(id)",
-            "webhook-timestamp: \(seconds)", "webhook-signature: \(signature)",
+            "webhook-timestamp: \(seconds)",
+            "webhook-signature: \(signatures.joined(separator: " "))",
         ] { headers = curl_slist_append(headers, line) }
         settings.url.withCString { _ = parley_curl_set_pointer(easy, CURLOPT_URL, $0) }
         _ = parley_curl_set_long(easy, CURLOPT_POSTFIELDSIZE, body.utf8.count)
@@ -142,6 +208,7 @@ final class WebhookSender: @unchecked Sendable {
         settings.authorities?.withCString {
             _ = parley_curl_set_pointer(easy, CURLOPT_CAINFO, $0)
         }
+        settings.proxy?.withCString { _ = parley_curl_set_pointer(easy, CURLOPT_PROXY, $0) }
         // The answer's words mean nothing.
         parley_curl_set_callbacks(
             easy, { _, size, count, _ in size * count }, { _, size, count, _ in size * count }, nil)
@@ -158,42 +225,60 @@ final class WebhookSender: @unchecked Sendable {
             let result = parley_curl_message_result(message)
             var status = 0
             _ = parley_curl_info_long(easy, CURLINFO_RESPONSE_CODE, &status)
+            var retryAfter: curl_off_t = 0
+            _ = parley_curl_info_offset(easy, CURLINFO_RETRY_AFTER, &retryAfter)
             release(easy)
             let reason =
                 result == CURLE_OK
                 ? "status \(status)" : String(cString: curl_easy_strerror(result))
-            try finish(delivery, status: result == CURLE_OK ? status : 0, reason)
+            try finish(
+                delivery, status: result == CURLE_OK ? status : 0,
+                retryAfter: min(max(0, Int(retryAfter)), Self.maxRetryAfter), reason)
         }
     }
 
+    /// - Parameter retryAfter: seconds that the receiver asks for; 0: none.
     private func finish(
-        _ delivery: Delivery, status: Int, _ reason: String
+        _ delivery: Delivery, status: Int, retryAfter: Int, _ reason: String
     ) throws(SQLiteError) {
         let isTaken = (200..<300).contains(status)
         let pause =
             Self.retrySeconds.indices.contains(delivery.attempts)
-            ? Self.retrySeconds[delivery.attempts] : nil
+            ? max(Self.retrySeconds[delivery.attempts], retryAfter) : nil
+        if !isTaken, retryAfter > 0 { pauseEnd = MonotonicClock.now + .seconds(retryAfter) }
+        if status == Self.gone { disable() }
         let isOver = isTaken || status == Self.gone || pause == nil
         if isOver {
             try spool.run("DELETE FROM webhooks WHERE id = ?", .text(delivery.id))
         } else if let pause {
             try spool.run(
-                "UPDATE webhooks SET attempts = attempts + 1, due_ms = ? WHERE id = ?",
-                .integer(WallClock.milliseconds + pause * 1_000), .text(delivery.id))
+                """
+                UPDATE webhooks SET attempts = attempts + 1, due_ms = ?, pause_ms = ? WHERE id = ?
+                """,
+                .integer(WallClock.milliseconds + pause * 1_000), .integer(pause * 1_000),
+                .text(delivery.id))
         }
         tally.withLock {
             if isTaken { $0.delivered += 1 } else { $0.failed += 1 }
             if isOver, !isTaken { $0.lost += 1 }
             if isOver { $0.waiting -= 1 }
         }
-        note(isTaken: isTaken, reason)
+        note(isTaken: isTaken, retryAfter > 0 ? "\(reason), Retry-After \(retryAfter) s" : reason)
+    }
+
+    private func disable() {
+        guard !isDisabled else { return }
+        isDisabled = true
+        logger.error(
+            "the receiver of webhooks wants no more (410): events are dropped until a restart or SIGHUP"
+        )
     }
 
     /// Failures in a row make one line.
     private func note(isTaken: Bool, _ reason: String) {
         defer { isFailing = !isTaken }
         if isTaken, isFailing { logger.info("webhooks are taken again") }
-        guard !isTaken, !isFailing else { return }
+        guard !isTaken, !isFailing, !isDisabled else { return }
         logger.warning(
             "a webhook was not taken: it is sent again later", metadata: ["reason": "\(reason)"])
     }
@@ -205,6 +290,13 @@ final class WebhookSender: @unchecked Sendable {
         curl_slist_free_all(delivery?.headers)
     }
 
-    /// What is under way will be sent again at the next start.
-    private func abandon() { for easy in Array(sending.keys) { release(easy) } }
+    /// What is under way will be sent again at the next start, or by another server now.
+    private func abandon() {
+        let now = WallClock.milliseconds
+        for (easy, delivery) in sending {
+            _ = try? spool.run(
+                "UPDATE webhooks SET due_ms = ? WHERE id = ?", .integer(now), .text(delivery.id))
+            release(easy)
+        }
+    }
 }

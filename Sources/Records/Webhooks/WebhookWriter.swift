@@ -53,7 +53,7 @@ struct WebhookWriter: Sendable {
         // because one event has waited while many others went, are the rows counted.
         let written = try file.database.run(
             """
-            INSERT INTO webhooks SELECT ?, ?, ?, 0, ?
+            INSERT INTO webhooks (id, body, created_ms, attempts, due_ms) SELECT ?, ?, ?, 0, ?
             WHERE (SELECT COALESCE(MAX(rowid) - MIN(rowid), 0) FROM webhooks) < ?
                 OR (SELECT COUNT(*) FROM webhooks) < ?
             """,

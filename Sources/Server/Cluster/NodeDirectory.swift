@@ -4,6 +4,7 @@
 // Invariant: it never holds this node itself, and at most `maxNodes` others.
 
 import Codec
+import Session
 import Synchronization
 
 /// The other nodes, over all shards.
@@ -14,6 +15,8 @@ package final class NodeDirectory: Sendable {
     private struct State {
         var others: [NodeRecord] = []
         var key: JSONWebKey?
+        /// When a node was first asked that has not answered since, by its name.
+        var silentSince: [String: Instant] = [:]
     }
 
     /// The name of this node.
@@ -32,6 +35,24 @@ package final class NodeDirectory: Sendable {
             .sorted { $0.name < $1.name }.prefix(Self.maxNodes)
         let key = JSONWebKey(secret: secret)
         state.withLock { $0 = State(others: Array(others), key: key) }
+    }
+
+    /// Answers without those of nodes that have been silent for as long as the store would have kept
+    /// them. For use while the store is away: it cannot say then that a node is gone, and a client
+    /// would wait for that node's session until the store is back.
+    /// - Parameter asked: when the nodes were asked.
+    func withoutSilent(_ answers: [NodeAnswer], asked: Instant) -> [NodeAnswer] {
+        state.withLock { state in
+            answers.filter { answer in
+                guard answer.status == 0 else {
+                    state.silentSince[answer.node] = nil
+                    return true
+                }
+                let since = state.silentSince[answer.node] ?? asked
+                state.silentSince[answer.node] = since
+                return asked - since < NodeHeartbeat.lifetime
+            }
+        }
     }
 
     /// Those that can be asked.

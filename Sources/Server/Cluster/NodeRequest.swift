@@ -11,7 +11,7 @@ struct NodeAnswer: Equatable, Sendable {
     /// HTTP status; 0: the node did not answer in time, or with too much.
     let status: Int
     let body: [UInt8]
-    /// The node's name; empty without an answer.
+    /// The node's name.
     var node = ""
 
     static let none = NodeAnswer(status: 0, body: [])
@@ -37,19 +37,23 @@ struct NodeRequest: Sendable {
         var request = UpstreamRequest(
             url: url, method: method.name, headers: [(NodePass.field, pass)],
             timeout: Self.patience, totalTimeout: Self.patience)
+        // The pass is for the other node alone.
+        request.usesProxy = false
         if method == .post { request.headers.append(("Content-Type", "application/json")) }
         do {
             let response = try await client.send(request, for: nil)
             var body: [UInt8] = []
             while let chunk = try await response.nextChunk() {
-                guard body.count + chunk.count <= Self.maxAnswerBytes else { return .none }
+                guard body.count + chunk.count <= Self.maxAnswerBytes else { return none }
                 body += chunk
             }
             return NodeAnswer(status: response.status, body: body, node: node)
         } catch {
-            return .none
+            return none
         }
     }
+
+    private var none: NodeAnswer { NodeAnswer(status: 0, body: [], node: node) }
 
     /// The answers to several requests, in any order.
     /// - Parameter isEnough: whether an answer makes the others needless. Requests that have none

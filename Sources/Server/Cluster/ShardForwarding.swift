@@ -45,8 +45,10 @@ extension Shard {
 
     /// Asks the other nodes which of them has something.
     func askNodesForPlace(of wanted: NodePlace, for caller: Caller, as id: CallID) {
+        let (nodes, begun, isStoreAway) = (services.nodes, now, !store.sessions.isReachable)
         askNodes(.get, wanted.target, forOne: true, for: caller) { [postToThisShard] answers in
-            postToThisShard(.answer(CallAnswer(toFind: answers), to: id))
+            let counted = isStoreAway ? nodes.withoutSilent(answers, asked: begun) : answers
+            postToThisShard(.answer(CallAnswer(toFind: counted), to: id))
         }
     }
 

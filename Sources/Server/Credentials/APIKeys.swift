@@ -35,8 +35,8 @@ package struct APIKeys: Sendable {
     static let guessableBytes = 16
 
     private var keys: [APIKey] = []
-    /// Warnings about them, as lines for the log.
-    private(set) var warnings: [String] = []
+    /// Where a key stands that can be guessed, one clause for each.
+    private(set) var guessable: [String] = []
 
     /// Creates an empty set.
     package init() {}
@@ -52,7 +52,7 @@ package struct APIKeys: Sendable {
             entry.isOperator = true
             if let objection = objection(to: key) { throw OptionError("api-key", objection) }
             if let objection = append(entry) { throw OptionError("api-key", objection) }
-            if key.utf8.count < Self.guessableBytes { warn("api-key has a key") }
+            if key.utf8.count < Self.guessableBytes { guessable.append("api-key") }
         }
     }
 
@@ -61,7 +61,9 @@ package struct APIKeys: Sendable {
         let lines = file.bytes.split(
             separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
         for (index, line) in lines.enumerated() {
-            let text = String(decoding: line, as: UTF8.self)
+            guard let text = String(validating: line, as: UTF8.self) else {
+                throw file.error("line \(index + 1): is not UTF-8 text")
+            }
             let words = text.split { $0 == " " || $0 == "\t" || $0 == "\r" }
             guard let key = words.first, !key.hasPrefix("#") else { continue }
             var entry = APIKey(digest: SHA256Digest(of: String(key)))
@@ -69,7 +71,9 @@ package struct APIKeys: Sendable {
                 objection(to: String(key)) ?? read(words.dropFirst(), into: &entry)
                 ?? append(entry)
             if let problem { throw file.error("line \(index + 1): \(problem)") }
-            if key.utf8.count < Self.guessableBytes { warn("\(file.path) line \(index + 1)") }
+            if key.utf8.count < Self.guessableBytes {
+                guessable.append("\(file.path) line \(index + 1)")
+            }
         }
     }
 
@@ -78,12 +82,6 @@ package struct APIKeys: Sendable {
         guard self.key(of: key.digest) == nil else { return "the key was given before" }
         keys.append(key)
         return nil
-    }
-
-    private mutating func warn(_ place: String) {
-        warnings.append(
-            "\(place): a key of fewer than \(Self.guessableBytes) characters can be guessed; "
-                + "make one with `openssl rand -hex 24`")
     }
 
     /// The key with this hash. Takes the same time for every key, and where there is none.

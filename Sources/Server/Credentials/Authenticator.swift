@@ -18,6 +18,9 @@ package struct CredentialRules: Sendable {
     /// The rules for tokens; nil: no token is accepted.
     var tokens: TokenPolicy?
 
+    /// Lines for the log about the secrets that can be guessed over the network.
+    private(set) var guessable: [String] = []
+
     /// Rules with these keys and tokens.
     package init(keys: APIKeys = APIKeys(), tokens: TokenPolicy? = nil) {
         self.keys = keys
@@ -31,6 +34,15 @@ package struct CredentialRules: Sendable {
             try keys.add(try ConfiguredFile(option: "api-keys-file", readingFrom: path))
         }
         tokens = try TokenPolicy(configuration)
+        let ofCalls = [
+            ("telephone-secret", configuration.telephoneSecret),
+            ("twilio-auth-token", configuration.twilioAuthToken),
+            ("plivo-auth-token", configuration.plivoAuthToken),
+        ].filter { ($0.1?.utf8.count ?? .max) < APIKeys.guessableBytes }
+        guessable = (keys.guessable + ofCalls.map(\.0)).map {
+            "\($0): a secret of fewer than \(APIKeys.guessableBytes) characters can be guessed; make "
+                + "one with `openssl rand -hex 24`"
+        }
     }
 }
 

@@ -16,6 +16,8 @@ package struct TokenPolicy: Sendable {
     var issuer: String?
     /// Seconds by which the clocks of issuer and server may differ.
     var leewaySeconds = 30
+    /// Warnings about the file of keys, as lines for the log.
+    private(set) var warnings: [String] = []
 
     /// Rules without an audience and an issuer.
     package init(keys: JSONWebKeySet) { self.keys = keys }
@@ -29,6 +31,13 @@ package struct TokenPolicy: Sendable {
                 keys = try JSONWebKeySet(json: file.bytes)
             } catch {
                 throw file.error("\(error)")
+            }
+            warnings = keys.omissions.map { file.error("is used without \($0)").description }
+            warnings += keys.untriedKeys.map { algorithm, count in
+                file.error(
+                    "has \(count) keys for \(algorithm.rawValue) without kid, of which a token is "
+                        + "tried with \(JSONWebKeySet.maxTries): give them a kid"
+                ).description
             }
         }
         if let secret = configuration.jwtSecret {

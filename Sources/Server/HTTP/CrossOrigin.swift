@@ -34,12 +34,13 @@ struct CrossOrigin {
         fields.append("Access-Control-Expose-Headers", "Retry-After")
     }
 
-    /// The answer to a preflight. `*` stands for every field but Authorization, which must be
+    /// The answer to OPTIONS: to a preflight, where pages of other origins may use the route. `*` stands for every field but Authorization, which must be
     /// named.
     static func preflight(of route: Route) -> HTTPResponse {
         let methods = route.allowedMethods.map(\.name).joined(separator: ", ")
         var fields = HTTPFields()
         fields.append("Allow", methods)
+        guard route.servesOtherOrigins else { return HTTPResponse(status: 204, fields: fields) }
         fields.append("Access-Control-Allow-Methods", methods)
         fields.append("Access-Control-Allow-Headers", "Authorization, Content-Type, *")
         fields.append("Access-Control-Max-Age", "\(maxAgeSeconds)")

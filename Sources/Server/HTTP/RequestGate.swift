@@ -85,10 +85,12 @@ enum RequestGate {
     ) -> RequestVerdict {
         // The request's own Host, not a proxy's field for it: a page that was rebound to the
         // proxy's machine could send any value in that field. Health probes come with any Host.
-        guard Routes.isProbe(request.path) || policy.allowsHost(request.host) else {
+        // `OPTIONS *` asks the server as a whole (RFC 9110 §9.3.7), which is what its page stands for.
+        let path = request.method == .options && request.path == "*" ? "/" : request.path
+        guard Routes.isProbe(path, request.method) || policy.allowsHost(request.host) else {
             return .refused(.host)
         }
-        guard let route = routes.route(at: request.path) else {
+        guard let route = routes.route(at: path) else {
             return .failed(.nothing(at: request.path), nil)
         }
         guard policy.allowsPage(of: request, from: source, to: route.pages) else {

@@ -180,8 +180,9 @@ struct Route: Sendable {
     var allowedMethods: [HTTPMethod] {
         var allowed = methods
         if case .value = service, allowed.contains(.get) { allowed.append(.head) }
-        // A browser sends OPTIONS before a request of another origin (Fetch §3.2.2).
-        if servesOtherOrigins { allowed.append(.options) }
+        // A browser sends OPTIONS before a request of another origin (Fetch §3.2.2), and a balancer to
+        // see whether the server is there.
+        if servesOtherOrigins || Routes.isProbe(path, .options) { allowed.append(.options) }
         return allowed
     }
 
@@ -236,7 +237,9 @@ struct Routes: Sendable {
     }
 
     /// Whether a path is a health probe, which monitors ask for with any Host.
-    static func isProbe(_ path: String) -> Bool { path == "/healthz" || path == "/readyz" }
+    static func isProbe(_ path: String, _ method: HTTPMethod = .get) -> Bool {
+        path == "/healthz" || path == "/readyz" || method == .options && path == "/"
+    }
 
     /// The route of a path; nil: nothing is served there.
     func route(at path: String) -> Route? {
@@ -409,8 +412,10 @@ struct Routes: Sendable {
 
     /// The answer while the store of sessions does not answer every shard.
     private var storeAway: RouteFailure {
-        .unavailable(
-            "store_unavailable", "The store of sessions does not answer.",
+        let cause = RedisTrouble.allCases.first { metrics.total(of: $0.storeMetric) > 0 }
+        let name = cause.map { " (\($0))" } ?? ""
+        return .unavailable(
+            "store_unavailable", "The store of sessions is of no use\(name).",
             retryAfterSeconds: configuration.retryAfterSeconds)
     }
 

@@ -27,10 +27,11 @@ package struct ConfiguredFile: Sendable {
         self.bytes = bytes
     }
 
-    /// Reads a file of at most `WholeFile.maxTextBytes`.
+    /// Reads a file of at most `WholeFile.maxTextBytes`, without a byte order mark.
     init(option: String, readingFrom path: String) throws(OptionError) {
         do throws(WholeFileError) {
-            self.init(option: option, path: path, bytes: try WholeFile.read(path))
+            self.init(
+                option: option, path: path, bytes: WholeFile.withoutMark(try WholeFile.read(path)))
         } catch {
             throw OptionError(option, error.problem(of: path))
         }

@@ -26,6 +26,8 @@ public enum ServerError: Error, Equatable, CustomStringConvertible, Sendable {
     case credentials(String)
     /// Other machines could use the server without credentials.
     case exposed(host: String)
+    /// Other machines could guess a credential.
+    case guessable(host: String, line: String)
     /// A system call failed.
     case system(IOErrorDescription)
 
@@ -56,6 +58,9 @@ public enum ServerError: Error, Equatable, CustomStringConvertible, Sendable {
             "refusing to listen on \(host), where others can connect, without credentials: give "
                 + "PARLEY_API_KEY, --api-keys-file or --jwt-keys-file, or --insecure to serve "
                 + "everybody"
+        case .guessable(let host, let line):
+            "refusing to listen on \(host), where others can connect: \(line), or give --insecure "
+                + "to allow it"
         case .system(let error):
             "\(error.call) failed: \(String(cString: strerror(error.code)))"
         }
@@ -76,6 +81,8 @@ public final class ParleyServer: Sendable {
         var renewals: [@Sendable (TLSContext) -> Void] = []
         /// Nil until the server starts: its files are read then.
         var authenticator: Authenticator?
+        /// The address on which other machines can connect; nil: there is none.
+        var exposedHost: String?
     }
 
     private let configuration: ServerConfiguration
@@ -182,6 +189,11 @@ public final class ParleyServer: Sendable {
             SupervisorNotice.stopping.send()
             drain()
         }
+        // In a container there is no other process that takes orphans. `deferStanding()` has blocked the
+        // signal in every thread.
+        if ServerSignals.isFirstProcess {
+            ServerSignals.childEnds.onEachArrival { _ in ServerSignals.reapOrphans() }
+        }
         SupervisorNotice.ready.send()
         waitUntilStopped()
     }
@@ -204,7 +216,8 @@ public final class ParleyServer: Sendable {
         ServerSignals.ignoreFailedWrites()
         let tls = try makeTLSContext()
         try checkServiceAuthorities()
-        let authenticator = Authenticator(configuration, rules: try readCredentials())
+        let rules = try readCredentials()
+        let authenticator = Authenticator(configuration, rules: rules)
         state.withLock { $0.authenticator = authenticator }
         var backends: [EpollIO] = []
         do throws(IOError) {
@@ -218,15 +231,26 @@ public final class ParleyServer: Sendable {
         let port: Int
         if let first = inherited.first {
             port = first.port
+            try checkSecrets(rules)
             raiseDescriptorLimit()
             try startShards(on: backends, acceptingFrom: inherited, tls: tls)
         } else {
             let (sockets, handover) = try bindSockets()
             port = sockets[0].port
+            try checkSecrets(rules)
             raiseDescriptorLimit()
             try startShards(on: backends, listeningTo: sockets, handover, tls: tls)
         }
         state.withLock { $0.port = port }
+        let proxies = configuration.serviceProxy.inForce { name in
+            getenv(name).map { String(cString: $0) }
+        }
+        if !proxies.isEmpty {
+            logger.info(
+                "requests to services go through a proxy, those between nodes do not",
+                metadata: Dictionary(
+                    uniqueKeysWithValues: proxies.map { ($0.name, "\($0.value)") }))
+        }
         logger.info(
             "listening",
             metadata: [
@@ -356,6 +380,7 @@ public final class ParleyServer: Sendable {
     public func reload() {
         guard
             configuration.isSecure || configuration.hasCredentialFiles || agents.rereadKeys != nil
+                || configuration.serviceCA != nil || records?.hasFiles == true
         else {
             logger.info(
                 "nothing to reload: no file of TLS, of credentials or of signing keys is configured"
@@ -365,6 +390,29 @@ public final class ParleyServer: Sendable {
         reloadTLS()
         reloadCredentials()
         reloadSigningKeys()
+        reloadWebhooks()
+        checkServiceAuthoritiesAgain()
+    }
+
+    /// Reads the secrets of webhooks anew. A file that cannot be used changes nothing, and is logged.
+    private func reloadWebhooks() {
+        guard let records, records.hasFiles else { return }
+        do {
+            try records.reload()
+            logger.info("webhook settings reloaded")
+        } catch {
+            logger.error(
+                "webhook secrets not reloaded: the old ones stay", metadata: ["reason": "\(error)"])
+        }
+    }
+
+    /// New connections to services read the file by themselves, whatever it has become.
+    private func checkServiceAuthoritiesAgain() {
+        do throws(ServerError) { try checkServiceAuthorities() } catch {
+            logger.error(
+                "requests to services will fail until service-ca is mended",
+                metadata: ["reason": "\(error)"])
+        }
     }
 
     /// Reads the keys that sign requests to agents anew. A file that cannot be used changes nothing,
@@ -400,7 +448,9 @@ public final class ParleyServer: Sendable {
             let authenticator = state.withLock({ $0.authenticator })
         else { return }
         do throws(ServerError) {
-            authenticator.replace(try readCredentials())
+            let rules = try readCredentials()
+            try checkSecrets(rules)
+            authenticator.replace(rules)
             logger.info("credentials reloaded")
         } catch {
             logger.error(
@@ -411,18 +461,29 @@ public final class ParleyServer: Sendable {
     private func readCredentials() throws(ServerError) -> CredentialRules {
         do throws(OptionError) {
             let rules = try CredentialRules(configuration)
-            for warning in rules.keys.warnings { logger.warning("\(warning)") }
+            for warning in rules.tokens?.warnings ?? [] { logger.warning("\(warning)") }
             return rules
         } catch {
             throw .credentials(error.description)
         }
     }
 
-    /// A file that cannot be read would fail every request to a service.
+    /// Refuses secrets that other machines could guess, unless the configuration demands it; warns of
+    /// them where only this machine can connect.
+    private func checkSecrets(_ rules: CredentialRules) throws(ServerError) {
+        if let line = rules.guessable.first, !configuration.insecure,
+            let host = state.withLock({ $0.exposedHost })
+        {
+            throw .guessable(host: host, line: line)
+        }
+        for line in rules.guessable { logger.warning("\(line)") }
+    }
+
+    /// A file that cannot be read, or is damaged, would fail every request to a service.
     private func checkServiceAuthorities() throws(ServerError) {
         guard let path = configuration.serviceCA else { return }
         do throws(OptionError) {
-            _ = try ConfiguredFile(option: "service-ca", readingFrom: path)
+            _ = try CertificateList(ConfiguredFile(option: "service-ca", readingFrom: path))
         } catch {
             throw .tls(error.description)
         }
@@ -434,6 +495,7 @@ public final class ParleyServer: Sendable {
         at address: NetworkAddress, named host: String
     ) throws(ServerError) {
         guard !address.isLoopback else { return }
+        state.withLock { $0.exposedHost = host }
         let isGuarded = configuration.asksForCredentials || configuration.asksForCertificates
         guard isGuarded || configuration.insecure else { throw .exposed(host: host) }
         if configuration.asksForCredentials, !configuration.isSecure {
@@ -494,8 +556,10 @@ public final class ParleyServer: Sendable {
         services.memory = memory
         services.voiceActivityModel = voiceActivityModel
         services.tls = tls
-        services.makeUpstream = { [authorities = configuration.serviceCA] in
-            UpstreamHTTP(loop: $0, executor: $1, authorities: authorities)
+        services.makeUpstream = { [configuration] in
+            UpstreamHTTP(
+                loop: $0, executor: $1, authorities: configuration.serviceCA,
+                proxy: configuration.serviceProxy.curlOption)
         }
         services.makeRedis = { [authorities = configuration.serviceCA, logger, services] in
             RedisClient(

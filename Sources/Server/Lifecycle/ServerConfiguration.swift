@@ -424,6 +424,8 @@ public struct ServerConfiguration: Sendable {
             """),
     ]
 
+    /// The variables decide, as for other programs of the machine.
+    public var serviceProxy = ServiceProxy.environment
     /// Nil: made of host and port.
     public var nodeURL: String?
     /// `memory`: a server alone needs nothing else.
@@ -437,6 +439,16 @@ public struct ServerConfiguration: Sendable {
             """
             PEM file of the authorities that the certificates of model and speech servers are \
             checked against, instead of the system's.
+            """),
+        .value(
+            "service-proxy", \.serviceProxy,
+            "environment, none, or a URL that begins with http://, https://, socks5:// or socks5h://",
+            isSecret: true,
+            """
+            Proxy for requests to models, speech and MCP servers, webhooks and uploads: the one that \
+            the variables http_proxy, https_proxy or all_proxy name, none, or this one. Hosts of the \
+            variable no_proxy are reached without it. Requests between nodes, Redis and PostgreSQL \
+            use no proxy. The log of the start has what is in force.
             """),
         .text(
             "store", \.store, "memory, or a URL as redis://host:6379/0", isSecret: true,
@@ -1027,7 +1039,7 @@ extension ServerConfiguration {
     }
 
     /// Cores that this process may use, at least 1.
-    static let coreCount = max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
+    static let coreCount = ProcessorShare.cores
 
     /// Open connections by default: 20,000, or as many as the process may have files for.
     static let standardConnections = DescriptorLimit.connections(atMost: 20_000)

@@ -16,6 +16,10 @@ public struct ServerSignals: Sendable {
     /// container images make the stop signal.
     static let ending = ServerSignals([SIGTERM, SIGINT, SIGQUIT])
 
+    /// What the kernel sends the first process of a container where a process has ended that it has
+    /// inherited.
+    static let childEnds = ServerSignals([SIGCHLD])
+
     /// Milliseconds between two calls for standing signals. 100: a storm of signals then costs ten
     /// reloads a second, as those that arrive meanwhile become one.
     private static let restMilliseconds: Int32 = 100
@@ -34,7 +38,15 @@ public struct ServerSignals: Sendable {
     /// Makes SIGHUP, SIGUSR1 and SIGUSR2 wait for a server that this process is going to run.
     /// Call it first, before any other thread exists; without it they end a process that still
     /// reads its configuration. SIGTERM and SIGINT keep their default effect until the server runs.
-    public static func deferStanding() { standing.block() }
+    /// The ends of children wait, too, where this is the first process of a container: a thread that
+    /// does not block SIGCHLD would take it, and ignore it.
+    public static func deferStanding() {
+        standing.block()
+        if isFirstProcess { childEnds.block() }
+    }
+
+    /// Whether no other process takes the orphans of this one's children.
+    static var isFirstProcess: Bool { getpid() == 1 }
 
     /// Makes a write to a reset connection, and one beyond the limit of file sizes, an error instead of
     /// the end of the process.
@@ -45,6 +57,11 @@ public struct ServerSignals: Sendable {
         sigaction(SIGPIPE, &action, nil)
         sigaction(SIGXFSZ, &action, nil)
     }
+
+    /// Takes the status of every process that has ended. The programs of MCP servers start others, which
+    /// become children of process 1 and would stay in the table of processes for ever. `ChildProcess`
+    /// needs no status of its own children.
+    static func reapOrphans() { while waitpid(-1, nil, WNOHANG) > 0 {} }
 
     /// Blocks them in this thread and those that it creates from now on.
     func block() {

@@ -13,12 +13,15 @@ package enum WholeFileError: Error, Equatable, CustomStringConvertible, Sendable
     case system(errno: Int32)
     /// It has more bytes than this limit.
     case tooLarge(maxBytes: Int)
+    /// It was to be text, and is in another encoding, or damaged.
+    case notUTF8
 
     /// The objection to the file at a path, as one clause.
     package func problem(of path: String) -> String {
         switch self {
         case .system(let errno): "cannot read \(path): \(String(cString: strerror(errno)))"
         case .tooLarge(let maxBytes): "\(path) is larger than \(maxBytes) bytes"
+        case .notUTF8: "\(path) is not UTF-8 text"
         }
     }
 
@@ -60,6 +63,20 @@ package enum WholeFile {
             }
         }
         throw .tooLarge(maxBytes: maxBytes)
+    }
+
+    /// Reads a file that people write, without the byte order mark that some editors put before it.
+    package static func readText(_ path: String) throws(WholeFileError) -> String {
+        let content = withoutMark(try read(path))
+        guard let text = String(validating: content, as: UTF8.self) else { throw .notUTF8 }
+        return text
+    }
+
+    /// The bytes behind a byte order mark (U+FEFF in UTF-8), or all of them. A parser would take the
+    /// mark as part of the first word.
+    static func withoutMark(_ bytes: [UInt8]) -> [UInt8] {
+        let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
+        return bytes.starts(with: mark) ? Array(bytes.dropFirst(mark.count)) : bytes
     }
 
     /// Waits for a pipe to be written to; false: its writer has closed it.

@@ -50,7 +50,7 @@ package struct ProcessMemory: Equatable, Sendable {
     }
 
     /// The first 4,096 bytes of a file, or nothing where it cannot be read.
-    private static func content(of path: String) -> String {
+    static func content(of path: String) -> String {
         let file = parley_open_readonly(path)
         guard file >= 0 else { return "" }
         defer { close(file) }
@@ -62,7 +62,7 @@ package struct ProcessMemory: Equatable, Sendable {
     }
 }
 
-/// Where the kernel keeps the memory limits of a process's control groups. Source: cgroups(7).
+/// Where the kernel keeps the limits of a process's control groups. Source: cgroups(7).
 enum ControlGroup {
     /// The files that may hold a limit: of each group that the process is in, and of all around it
     /// up to the root. In a container the paths are often those of the host; its own limit then
@@ -70,15 +70,27 @@ enum ControlGroup {
     /// - Parameter groups: the content of `/proc/self/cgroup`, a line "ID:CONTROLLERS:PATH" for
     ///   each hierarchy. Version 2 has ID 0 and no controllers; version 1 names `memory`.
     static func memoryFiles(of groups: String) -> [String] {
+        files(of: groups, "memory.max", controller: "memory", "memory.limit_in_bytes")
+    }
+
+    /// The same for the quota of processors; version 1 has its period in another file beside it.
+    static func processorFiles(of groups: String) -> [String] {
+        files(of: groups, "cpu.max", controller: "cpu", "cpu.cfs_quota_us")
+    }
+
+    private static func files(
+        of groups: String, _ name: String, controller: String, _ nameOfVersion1: String
+    ) -> [String] {
         groups.split(separator: "\n").flatMap { line -> [String] in
             let fields = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
             guard fields.count == 3 else { return [] }
             if fields[0] == "0", fields[1].isEmpty {
-                return files("memory.max", from: fields[2], under: "/sys/fs/cgroup")
+                return files(name, from: fields[2], under: "/sys/fs/cgroup")
             }
-            guard fields[1].split(separator: ",").contains("memory") else { return [] }
+            guard fields[1].split(separator: ",").contains(where: { $0 == controller })
+            else { return [] }
             return files(
-                "memory.limit_in_bytes", from: fields[2], under: "/sys/fs/cgroup/memory")
+                nameOfVersion1, from: fields[2], under: "/sys/fs/cgroup/\(controller)")
         }
     }
 

@@ -492,6 +492,10 @@ extension MetricFamily {
             "parley_store_connected", "1 while the store of sessions answers a shard.",
             .storeConnected),
         MetricFamily(
+            .gauge, "parley_store_troubles",
+            "Shards for which the store of sessions is of no use, by its cause.",
+            .sums(RedisTrouble.allCases.map { ("cause=\"\($0)\"", $0.storeMetric.cell) })),
+        MetricFamily(
             .histogram, "parley_store_operation_seconds",
             "Time from an operation of the store to its reply.",
             .durations(StoreOperation.allCases.map { ("operation=\"\($0)\"", $0.histogram) })),

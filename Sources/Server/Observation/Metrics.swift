@@ -54,6 +54,8 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case upstreamTransfers
     case redisConnections, redisCompleted, redisFailed, redisLosses, redisWaiting, redisQueuedBytes
     case storeConnected, storeFailures, storeFenced
+    case storeUnreachable, storeIsReplica, storeMemoryFull, storeDiskFailing, storeReplicasMissing
+    case storeLoading, storePasswordRefused, storeRefusing
     case memoryReturns, untouchedTableBytes
 
     /// Its place among a shard's cells.

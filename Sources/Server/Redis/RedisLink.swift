@@ -60,6 +60,8 @@ final class RedisLink {
 
     /// Whether the server answers.
     var isReady: Bool { pipeline.isReady }
+    /// Why it is of no use; nil: it is, or was not asked yet.
+    var trouble: RedisTrouble? { pipeline.trouble }
     /// Whether commands are refused because it does not.
     var isAway: Bool { pipeline.isAway }
     /// Bytes that are not sent.
@@ -207,10 +209,14 @@ final class RedisLink {
             logger.info("redis answers", metadata: ["server": "\(address)"])
             client.noteUnsent()
             onReady?()
-        case .becomeAway(let reason):
+        case .becomeAway(let reason, let cause):
             counts.losses += 1
+            let advice = cause.advice.map { ": \($0)" } ?? ""
             logger.warning(
-                "redis is away", metadata: ["server": "\(address)", "reason": "\(reason)"])
+                "redis is away",
+                metadata: [
+                    "server": "\(address)", "cause": "\(cause)", "reason": "\(reason)\(advice)",
+                ])
         }
     }
 }

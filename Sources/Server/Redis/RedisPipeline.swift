@@ -49,8 +49,8 @@ enum RedisAction<Tag> {
     case complete(Tag, Result<RedisValue, RedisError>)
     /// The server answers.
     case becomeReady
-    /// The server does not answer any more; a sentence for the operator.
-    case becomeAway(String)
+    /// The server is of no use any more, or for another cause than before; a sentence for the operator.
+    case becomeAway(String, RedisTrouble)
 }
 
 /// The state of one connection. After each call, take all actions with `nextAction()`, and send
@@ -106,6 +106,8 @@ struct RedisPipeline<Tag> {
     private var loadedScripts: Set<String> = []
     /// Connections that failed in a row.
     private var failures = 0
+    /// Why the server is of no use, as it was last reported; nil: it is of use, or was not asked yet.
+    private(set) var trouble: RedisTrouble?
     /// No later than the earliest deadline of a command; activity does not move it.
     private var check: Instant?
 
@@ -238,9 +240,14 @@ struct RedisPipeline<Tag> {
         for step in preparation {
             expect(.preparation(isLast: false), of: step)
         }
-        // A server that accepts connections and is stuck must not count as ready.
-        expect(.preparation(isLast: true), of: RedisCommand("PING"))
+        // A server that accepts connections and is stuck must not count as ready, and neither must one
+        // that answers and writes nothing: a replica, or one whose memory or disk is full.
+        expect(.preparation(isLast: true), of: Self.probe)
     }
+
+    /// A write that every server of use carries out, and that changes nothing: of a key that is not
+    /// there, no byte is replaced.
+    private static var probe: RedisCommand { RedisCommand("SETRANGE", "parley:probe", "0", "") }
 
     private var preparation: [RedisCommand] {
         var steps: [RedisCommand] = []
@@ -318,8 +325,11 @@ struct RedisPipeline<Tag> {
         switch expected.purpose {
         case .scriptLoad: break
         case .preparation(let isLast):
-            if case .failure(let error) = result {
-                lose("it refuses the connection (\(Self.text(of: error)))", at: now)
+            // A user who may not write this key, as its ACL has other keys, says nothing of the server.
+            if case .failure(let error) = result, !isLast || error.asksForNewConnection {
+                lose(
+                    "it refuses the connection (\(Self.text(of: error)))", RedisTrouble(error),
+                    at: now)
             } else if isLast {
                 becomeReady(at: now)
             }
@@ -331,7 +341,9 @@ struct RedisPipeline<Tag> {
                 loadedScripts.remove(script.digest)
             }
             if error.asksForNewConnection {
-                lose("it carries out no commands (\(Self.text(of: error)))", at: now)
+                lose(
+                    "it carries out no commands (\(Self.text(of: error)))", RedisTrouble(error),
+                    at: now)
             }
         }
     }
@@ -339,6 +351,7 @@ struct RedisPipeline<Tag> {
     private mutating func becomeReady(at now: Instant) {
         phase = .ready
         failures = 0
+        trouble = nil
         actions.append(.becomeReady)
         let commands = waiting
         (waiting, waitingBytes) = ([], 0)
@@ -353,12 +366,20 @@ struct RedisPipeline<Tag> {
         actions.append(.connect)
     }
 
-    private mutating func lose(_ reason: String, at now: Instant) {
+    /// - Parameter cause: one that differs from the last report is reported, too: a password that was
+    ///   changed while the server was away would else never be named.
+    private mutating func lose(
+        _ reason: String, _ cause: RedisTrouble = .unreachable, at now: Instant
+    ) {
         actions.append(.disconnect)
-        if !isAway { actions.append(.becomeAway(reason)) }
-        let longest = limits.firstPause * (1 << min(failures, 16))
+        if trouble != cause { actions.append(.becomeAway(reason, cause)) }
+        trouble = cause
+        let longest = min(
+            limits.firstPause * (1 << min(failures, 16)), limits.longestPause)
         failures += 1
-        phase = .waiting(until: now + drawDelay(min(longest, limits.longestPause)))
+        // A server that answers and refuses is asked again less often: it is not about to come back.
+        let least = cause == .unreachable ? .zero : longest / 2
+        phase = .waiting(until: now + least + drawDelay(longest - least))
         failAll(with: .disconnected, at: now)
     }
 

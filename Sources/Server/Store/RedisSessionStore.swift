@@ -49,6 +49,8 @@ final class StoreLink {
 
     /// Whether the server answers.
     var isReady: Bool { link?.isReady ?? false }
+    /// Why it is of no use; nil: it is, or was not asked yet.
+    var trouble: RedisTrouble? { link?.trouble }
 
     /// Connects. On the shard's thread.
     func open() {

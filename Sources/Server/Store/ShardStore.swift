@@ -118,6 +118,9 @@ extension Shard {
         metrics.set(.redisWaiting, to: total.waiting)
         metrics.set(.redisQueuedBytes, to: bytes)
         metrics.set(.storeConnected, to: store.link?.isReady == true ? 1 : 0)
+        for trouble in RedisTrouble.allCases {
+            metrics.set(trouble.storeMetric, to: store.link?.trouble == trouble ? 1 : 0)
+        }
     }
 }
 

@@ -20,13 +20,15 @@ struct OCSPStaple {
     /// - Parameter now: the moment at which the wall clock is read, on the clock of `attach`.
     init(_ file: ConfiguredFile, for leaf: OpaquePointer, at now: Instant) throws(OptionError) {
         bytes = file.bytes
-        var start: UnsafePointer<UInt8>?
-        let response = file.bytes.withUnsafeBufferPointer {
-            start = $0.baseAddress
-            return d2i_OCSP_RESPONSE(nil, &start, $0.count)
+        // Bytes behind the response are another file's, or what is left of an earlier one.
+        var isWhole = false
+        let response = file.bytes.withUnsafeBufferPointer { content in
+            var rest = content.baseAddress
+            defer { isWhole = rest == content.baseAddress.map { $0 + content.count } }
+            return d2i_OCSP_RESPONSE(nil, &rest, content.count)
         }
         defer { OCSP_RESPONSE_free(response) }
-        guard let response, let basic = OCSP_response_get1_basic(response) else {
+        guard let response, isWhole, let basic = OCSP_response_get1_basic(response) else {
             ERR_clear_error()
             throw file.error("is no OCSP response in DER, or one that says nothing")
         }

@@ -8,6 +8,7 @@
 
 import CLinux
 import COpenSSL
+import Codec
 import Session
 import Synchronization
 
@@ -66,10 +67,15 @@ package final class TLSContext: @unchecked Sendable {
         // From here on `deinit` frees the context, whatever is thrown.
         setPolicy()
         watchMessages()
-        let leaf = try useCertificates(of: material.certificate)
-        defer { X509_free(leaf) }
+        let chain = try CertificateList(material.certificate)
+        defer { withExtendedLifetime(chain) {} }
+        let leaf = chain.all[0]
+        try use(chain, of: material.certificate)
         try useKey(of: material)
         checkDates(of: leaf, in: material.certificate)
+        if let objection = chain.objectionToChain {
+            warnings.append(material.certificate.error(objection).description)
+        }
         if let file = material.ocsp { try use(file, for: leaf, at: now) }
         setTickets()
         if let file = material.clientCA { try ask(clients, for: file) }
@@ -138,26 +144,22 @@ package final class TLSContext: @unchecked Sendable {
 
     // MARK: Our certificate
 
-    /// Takes the certificate and its chain; the caller owns the certificate.
-    private func useCertificates(of file: ConfiguredFile) throws(OptionError) -> OpaquePointer {
-        let certificates = file.certificates()
-        defer { for certificate in certificates { X509_free(certificate) } }
-        guard let leaf = certificates.first else {
-            throw file.error("contains no certificate in PEM; give the certificate, then its chain")
-        }
-        guard SSL_CTX_use_certificate(pointer, leaf) == 1 else {
+    /// Takes the certificate and its chain.
+    private func use(_ chain: CertificateList, of file: ConfiguredFile) throws(OptionError) {
+        guard SSL_CTX_use_certificate(pointer, chain.all[0]) == 1 else {
             throw file.error("cannot be used: \(openSSLReason())")
         }
-        for certificate in certificates.dropFirst()
+        for certificate in chain.all.dropFirst()
         where parley_ssl_context_add_chain(pointer, certificate) != 1 {
             throw file.error("has a chain that cannot be used: \(openSSLReason())")
         }
-        X509_up_ref(leaf)
-        return leaf
     }
 
     private func useKey(of material: TLSMaterial) throws(OptionError) {
         let file = material.key
+        if let line = PEMBoundaries.damagedLine(in: file.bytes) {
+            throw file.error("is damaged at line \(line): a BEGIN or END line is missing or cut")
+        }
         var isEncrypted = false
         ERR_clear_error()
         let key = file.withBIO { bio in
@@ -219,10 +221,9 @@ package final class TLSContext: @unchecked Sendable {
     private func ask(
         _ clients: TLSClientAuthentication, for file: ConfiguredFile
     ) throws(OptionError) {
-        let authorities = file.certificates()
-        defer { for authority in authorities { X509_free(authority) } }
-        guard !authorities.isEmpty else { throw file.error("contains no certificate in PEM") }
-        for authority in authorities {
+        let authorities = try CertificateList(file)
+        defer { withExtendedLifetime(authorities) {} }
+        for authority in authorities.all {
             guard X509_STORE_add_cert(SSL_CTX_get_cert_store(pointer), authority) == 1,
                 SSL_CTX_add_client_CA(pointer, authority) == 1
             else { throw file.error("cannot be used: \(openSSLReason())") }
@@ -272,19 +273,6 @@ extension ConfiguredFile {
             let bio = BIO_new_mem_buf(bytes.baseAddress, Int32(clamping: bytes.count))
             defer { BIO_free(bio) }
             return body(bio)
-        }
-    }
-
-    /// All certificates of a PEM file, in their order; the caller frees them.
-    fileprivate func certificates() -> [OpaquePointer] {
-        withBIO { bio in
-            var found: [OpaquePointer] = []
-            while let certificate = PEM_read_bio_X509(bio, nil, nil, nil) {
-                found.append(certificate)
-            }
-            // The end of the file is an error to OpenSSL.
-            ERR_clear_error()
-            return found
         }
     }
 }

@@ -43,6 +43,8 @@ package final class UpstreamHTTP: @unchecked Sendable {
     /// PEM file of the authorities that services' certificates are checked against; nil: the
     /// system's.
     private let authorities: String?
+    /// libcurl's option for the proxy of services; nil: the variables decide. See `ServiceProxy`.
+    private let proxy: String?
     private unowned let loop: any UpstreamEventLoop
     let executor: any TaskExecutor
     /// `pthread_self()` of the loop, from its first call; 0 before.
@@ -75,9 +77,10 @@ package final class UpstreamHTTP: @unchecked Sendable {
     ///   - executor: runs jobs on the loop's thread.
     package init(
         loop: any UpstreamEventLoop, executor: any TaskExecutor,
-        limits: UpstreamLimits = UpstreamLimits(), authorities: String? = nil
+        limits: UpstreamLimits = UpstreamLimits(), authorities: String? = nil, proxy: String? = nil
     ) {
         self.authorities = authorities
+        self.proxy = proxy
         self.loop = loop
         self.executor = executor
         self.limits = limits
@@ -232,7 +235,7 @@ package final class UpstreamHTTP: @unchecked Sendable {
         defer { withExtendedLifetime(charge) { payer.end() } }
         let transfer = try UpstreamTransfer(
             id: lastTransferID, request: request, limits: limits, authorities: authorities,
-            loop: loop, owner: owner, charge: charge)
+            proxy: proxy, loop: loop, owner: owner, charge: charge)
         chooseConnection(for: transfer)
         guard curl_multi_add_handle(multi, transfer.easy) == CURLM_OK else {
             transfer.releaseHandle()

@@ -31,13 +31,15 @@ extension UpstreamTransfer {
     }
 
     func configure(
-        _ request: UpstreamRequest, receiveBufferBytes: Int, _ authorities: String?
+        _ request: UpstreamRequest, receiveBufferBytes: Int, _ authorities: String?, proxy: String?
     ) {
         parley_curl_set_pointer(easy, CURLOPT_ERRORBUFFER, errorText)
         setText(CURLOPT_URL, request.url)
         setText(CURLOPT_PROTOCOLS_STR, "http,https")
         setText(CURLOPT_USERAGENT, "parley")
         if let authorities { setText(CURLOPT_CAINFO, authorities) }
+        // Without this option libcurl reads the variables http_proxy, https_proxy and all_proxy.
+        if let proxy = request.usesProxy ? proxy : "" { setText(CURLOPT_PROXY, proxy) }
         setNumber(CURLOPT_NOSIGNAL, 1)
         // Otherwise removing a transfer whose name is still being resolved waits for the resolver's
         // thread, and with it the whole shard.

@@ -100,8 +100,9 @@ final class UpstreamTransfer: @unchecked Sendable {
     /// Prepares a request; `UpstreamHTTP` hands it to libcurl.
     /// - Throws: `AgentError.upstream` when the request cannot be expressed.
     init(
-        id: UInt64, request: UpstreamRequest, limits: UpstreamLimits, authorities: String?,
-        loop: any UpstreamEventLoop, owner: EventToken?, charge: UpstreamCharge
+        id: UInt64, request: UpstreamRequest, limits: UpstreamLimits,
+        authorities: String?, proxy: String? = nil, loop: any UpstreamEventLoop, owner: EventToken?,
+        charge: UpstreamCharge
     ) throws {
         self.id = id
         self.owner = owner
@@ -125,7 +126,7 @@ final class UpstreamTransfer: @unchecked Sendable {
         self.easy = easy
         errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
         errorText.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
-        configure(request, receiveBufferBytes: limits.receiveBufferBytes, authorities)
+        configure(request, receiveBufferBytes: limits.receiveBufferBytes, authorities, proxy: proxy)
         charge.handleBeginning(ownBytes: ownBytes)
     }
 

@@ -281,6 +281,7 @@ private struct SpawnedChild {
         for signal in [0, SIGTERM] {
             if signal != 0 { kill(-process, signal) }
             for _ in 0..<50 {
+                // As process 1 the server may have taken its status already (ServerSignals): -1.
                 if waitpid(process, nil, WNOHANG) != 0 {
                     // The processes that it has started must not outlive it.
                     kill(-process, SIGKILL)

@@ -130,6 +130,9 @@ public struct UpstreamRequest: Sendable {
     /// Whether only public addresses may be reached: for URLs that a client has named, who must not
     /// reach the server's own network through it. False: any address, the default.
     public var reachesOnlyPublicAddresses = false
+    /// Whether it goes through the proxy of services, where there is one. False for requests between
+    /// nodes: their passes are for the nodes alone, and a proxy seldom reaches a private address.
+    public var usesProxy = true
 
     /// Creates a request.
     public init(

@@ -11,8 +11,21 @@ public protocol RecordKeeper: Sendable {
     /// Its counts now.
     var counts: RecordCounts { get }
 
+    /// Whether `reload` reads something.
+    var hasFiles: Bool { get }
+
+    /// Reads what it has from files anew. What cannot be used changes nothing, and is thrown.
+    func reload() throws
+
     /// Writes all that waits, as far as that is possible, and ends. It may take seconds.
     func shutdown()
+}
+
+extension RecordKeeper {
+    /// It has no files.
+    public var hasFiles: Bool { false }
+    /// There is nothing to read.
+    public func reload() throws {}
 }
 
 /// The counts of a keeper since the start, and what waits now.

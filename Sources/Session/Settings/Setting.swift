@@ -181,6 +181,15 @@ extension Setting {
         several(name, place, .list, of: elements, summary) { Element($0.filter { $0 != " " }) }
     }
 
+    /// Any number of secrets, with commas between; empty text is none.
+    package static func secrets<Element: LosslessStringConvertible & Sendable>(
+        _ name: String, _ place: any Place<[Element]>, of elements: String, _ summary: String
+    ) -> Setting {
+        var setting = list(name, place, of: elements, summary)
+        setting.isSecret = true
+        return setting
+    }
+
     /// Any number of values of several fields each, with commas between them; empty text is none.
     package static func records<Element: LosslessStringConvertible & Sendable>(
         _ name: String, _ place: any Place<[Element]>, of elements: String, _ summary: String
@@ -202,6 +211,21 @@ extension Setting {
                 return true
             },
             get: { $0[keyPath: place].map(\.description).joined(separator: ",") })
+    }
+
+    /// A value that has one text.
+    package static func value<Value: LosslessStringConvertible & Sendable>(
+        _ name: String, _ place: any Place<Value>, _ allowed: String, isSecret: Bool = false,
+        _ summary: String
+    ) -> Setting {
+        Setting(
+            name: name, summary: summary, allowed: allowed, isSecret: isSecret,
+            set: { text, root in
+                guard let value = Value(text) else { return false }
+                root[keyPath: place] = value
+                return true
+            },
+            get: { $0[keyPath: place].description })
     }
 
     /// Text that must not be empty. `isAllowed` may ask for more.

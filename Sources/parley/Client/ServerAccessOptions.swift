@@ -2,6 +2,7 @@
 // that it trusts. The address is each command's own option, because each uses another protocol.
 
 import ArgumentParser
+import Session
 
 /// Options that `talk`, `call` and `top` share.
 struct ServerAccessOptions: ParsableArguments {
@@ -22,11 +23,15 @@ struct ServerAccessOptions: ParsableArguments {
         if authoritiesPath != nil && trustsAnyCertificate {
             throw ValidationError("give only one of --ca and --insecure")
         }
+        if givenKey.map({ SettingText.read($0) == nil }) ?? false {
+            throw ValidationError("--key has a control character, such as a line break, within it")
+        }
     }
 
     /// The key, from the command line or the environment; nil: none is sent.
     var key: String? {
-        givenKey ?? environmentValue("PARLEY_API_KEY") ?? environmentValue("PARLEY_KEY")
+        let text = givenKey ?? environmentValue("PARLEY_API_KEY") ?? environmentValue("PARLEY_KEY")
+        return text.flatMap { SettingText.read($0) }
     }
 
     /// Which certificates are trusted.

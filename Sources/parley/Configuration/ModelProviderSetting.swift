@@ -201,9 +201,13 @@ extension LanguageModelSettings {
             return "the name \(twice) is given twice (\(Self.standardProvider) is that of llm-url)"
         }
         for provider in providers {
-            if let variable = provider.keyVariable, environment[variable] == nil {
-                return "the environment variable \(variable) of \(provider.name) is not set"
+            guard let variable = provider.keyVariable else { continue }
+            let place = "the environment variable \(variable) of \(provider.name)"
+            guard let text = environment[variable] else { return "\(place) is not set" }
+            guard let key = SettingText.read(text) else {
+                return "\(place) has a control character, such as a line break, within its value"
             }
+            if key.isEmpty { return "\(place) is empty" }
         }
         let known = url == nil ? names.dropFirst() : names[...]
         for fallback in providers.map(\.fallback) + [self.fallback] {

@@ -7,6 +7,7 @@
 // program alone. In the environment it is a warning: other programs have variables there too.
 
 import Server
+import Session
 import YAML
 
 /// The source of a value.
@@ -44,14 +45,9 @@ struct ServeInvocation {
 /// Merges the sources of settings.
 struct ServeConfigurationLoader {
     /// Reads a whole file as text.
-    var readFile: (_ path: String) throws -> String = {
-        guard let text = String(validating: try WholeFile.read($0), as: UTF8.self) else {
-            throw NotUTF8()
-        }
-        return text
+    var readFile: @Sendable (_ path: String) throws(WholeFileError) -> String = {
+        path throws(WholeFileError) in try WholeFile.readText(path)
     }
-
-    private struct NotUTF8: Error {}
 
     /// Merges flags, environment and the file that either of them names.
     /// - Throws: a `CommandFailure` with status 64.
@@ -91,9 +87,12 @@ struct ServeConfigurationLoader {
         _ text: String, of option: ServeOption, from origin: SettingOrigin,
         to invocation: inout ServeInvocation
     ) throws(CommandFailure) {
+        let source = if case .file = origin { "\(origin): \(option.name)" } else { "\(origin)" }
+        guard let text = SettingText.read(text) else {
+            throw .usage(
+                "\(source): a control character, such as a line break, stands within the value")
+        }
         guard option.set(text, &invocation.settings) else {
-            let source =
-                if case .file = origin { "\(origin): \(option.name)" } else { "\(origin)" }
             let shown = option.isSecret ? "the value" : shortened(text)
             throw .usage("\(source): \(shown) is not allowed; it must be \(option.allowed)")
         }
@@ -174,12 +173,10 @@ struct ServeConfigurationLoader {
         fileAt path: String, namedBy source: String, to invocation: inout ServeInvocation
     ) throws(CommandFailure) {
         let text: String
-        do {
+        do throws(WholeFileError) {
             text = try readFile(path)
-        } catch let error as WholeFileError {
-            throw .usage("\(source): \(error.problem(of: jsonString(path)))")
         } catch {
-            throw .usage("\(source): cannot read \(jsonString(path)) as UTF-8 text")
+            throw .usage("\(source): \(error.problem(of: jsonString(path)))")
         }
         for member in try members(in: text, path: path) {
             let place = "\(path):\(member.line)"
@@ -187,6 +184,8 @@ struct ServeConfigurationLoader {
                 let near = suggestion(for: member.key)
                 throw .usage("\(place): unknown key \(shortened(member.key))\(near)")
             }
+            // Null is no value: another source or the default decides.
+            if member.value.isNull { continue }
             guard let value = member.value.optionText(option.form) else {
                 throw .usage("\(place): \(option.name): must be \(option.allowed)")
             }

@@ -113,6 +113,9 @@ enum ServeText: String, CaseIterable {
             "environment over the file, the file over the default. `parley serve --print-config`",
             "shows the effective values and where they come from;",
             "[parley.example.yaml](../parley.example.yaml) is a file to begin with.", "",
+            "White space at both ends of a value is no part of it, and a control character within",
+            "is refused. Null in the file (`null`, `~`, nothing) means that the option is not set.",
+            "",
             "Defaults that depend on the machine are shown for 4 cores and 4 GiB of memory. This",
             "page is made by `parley serve --configuration-reference`.",
         ]

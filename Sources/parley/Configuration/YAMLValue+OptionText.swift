@@ -1,5 +1,5 @@
 // A value of the configuration file as the text that the option's flag would have. The option
-// decides what the text means.
+// decides what the text means. What is null within a value is left out, as if it were not there.
 
 import Session
 import YAML
@@ -9,7 +9,8 @@ extension YAMLValue {
     /// mappings become `name=value` fields where the option has records. Nil where the option
     /// cannot take what stands here.
     func optionText(_ form: SettingForm) -> String? {
-        guard form == .list || form == .records, let items else { return text }
+        guard form == .list || form == .records, let items = items?.filter({ !$0.isNull })
+        else { return text }
         let texts = items.compactMap { $0.text ?? (form == .records ? $0.recordText : nil) }
         return texts.count == items.count ? texts.joined(separator: ",") : nil
     }
@@ -18,14 +19,15 @@ extension YAMLValue {
     /// values with `|` between.
     private var recordText: String? {
         guard case .map(let members) = self else { return nil }
-        let fields = members.compactMap { member -> String? in
-            let values = member.value.items ?? [member.value]
+        let present = members.filter { !$0.value.isNull }
+        let fields = present.compactMap { member -> String? in
+            let values = (member.value.items ?? [member.value]).filter { !$0.isNull }
             let texts = values.compactMap(\.text)
             guard texts.count == values.count, ([member.key] + texts).allSatisfy(Self.isUnquoted)
             else { return nil }
             return "\(member.key)=\(texts.joined(separator: "|"))"
         }
-        return fields.count == members.count ? fields.joined(separator: " ") : nil
+        return fields.count == present.count ? fields.joined(separator: " ") : nil
     }
 
     /// The text of a flag has no way to quote.

@@ -2,6 +2,7 @@
 // settings of the layer Records that they make.
 
 import Records
+import Server
 import Session
 
 /// The options of records and webhooks.
@@ -20,8 +21,10 @@ struct RecordOptions: Sendable {
     var queueBytes = 64 << 20
     /// The receiver of webhooks, or nil.
     var webhookURL: String?
-    /// The secret that it knows events by, or nil.
-    var webhookSecret: String?
+    /// The secrets that it may know events by.
+    var webhookSecrets: [WebhookSecret] = []
+    /// The file of further secrets, or nil.
+    var webhookSecretFile: String?
     /// The events that it wants.
     var webhookEvents = WebhookEventType.allCases.map(WebhookEventName.init)
     /// Seconds that it may take to answer.
@@ -64,14 +67,20 @@ struct RecordOptions: Sendable {
         .url(
             "webhook-url", \.webhookURL,
             "Receiver of events about sessions, signed as Standard Webhooks has it."),
+        .secrets(
+            "webhook-secret", \.webhookSecrets, of: "whsec_ and 24 to 64 bytes in Base64",
+            """
+            Secret that the receiver of webhooks knows events by, or several: an event has a \
+            signature by each, so that a receiver may change from one to the next. Prefer the \
+            variable or the file: flags are visible to every user of the machine.
+            """),
         .optionalText(
-            "webhook-secret", \.webhookSecret, "whsec_ and 24 to 64 bytes in Base64",
-            isSecret: true,
+            "webhook-secret-file", \.webhookSecretFile, "a file",
             """
-            Secret that the receiver of webhooks knows events by. Prefer the variable or the file: \
-            flags are visible to every user of the machine.
-            """
-        ) { WebhookSecret($0) != nil },
+            File of secrets of the receiver of webhooks, one a line, beside those of \
+            webhook-secret. SIGHUP reads the file again: add the new secret, and remove the old one \
+            once the receiver knows the new one.
+            """),
         .list(
             "webhook-events", \.webhookEvents,
             of: WebhookEventType.allCases.map(\.rawValue).joined(separator: ", "),
@@ -82,9 +91,9 @@ struct RecordOptions: Sendable {
     ]
 
     /// The settings of the layer; nil: neither records nor webhooks are wanted.
-    /// - Parameter authorities: PEM file for the certificates of services, or nil.
-    func recordSettings(authorities: String?) throws(CommandFailure) -> RecordSettings? {
-        let webhooks = try webhookSettings(authorities: authorities)
+    /// - Parameter server: how services are reached.
+    func recordSettings(_ server: ServerConfiguration) throws(CommandFailure) -> RecordSettings? {
+        let webhooks = try webhookSettings(server)
         guard records != nil || webhooks != nil else { return nil }
         var settings =
             switch records {
@@ -102,17 +111,54 @@ struct RecordOptions: Sendable {
     }
 
     private func webhookSettings(
-        authorities: String?
+        _ server: ServerConfiguration
     ) throws(CommandFailure) -> WebhookSettings? {
         guard let webhookURL else { return nil }
-        guard let secret = webhookSecret.flatMap({ WebhookSecret($0) }) else {
-            throw .usage("webhook-url: the receiver needs a secret: give webhook-secret, too")
+        var secrets = webhookSecrets
+        if let webhookSecretFile { secrets += try Self.secrets(in: webhookSecretFile) }
+        guard !secrets.isEmpty else {
+            throw .usage(
+                "webhook-url: the receiver needs a secret: give webhook-secret or "
+                    + "webhook-secret-file, too")
         }
-        var settings = WebhookSettings(url: webhookURL, secret: secret)
+        var settings = WebhookSettings(url: webhookURL, secrets: secrets)
+        if let webhookSecretFile {
+            settings.rereadSecrets = { [webhookSecrets] in
+                webhookSecrets + (try Self.secrets(in: webhookSecretFile))
+            }
+        }
         settings.types = Set(webhookEvents.map(\.type))
         settings.timeout = webhookTimeout
-        settings.authorities = authorities
+        settings.authorities = server.serviceCA
+        settings.proxy = server.serviceProxy.curlOption
         return settings
+    }
+
+    /// The secrets of a file, one a line; empty lines and lines that begin with # are ignored.
+    private static func secrets(in path: String) throws(CommandFailure) -> [WebhookSecret] {
+        let text: String
+        do throws(WholeFileError) { text = try WholeFile.readText(path) } catch {
+            throw CommandFailure(description: "webhook-secret-file: \(error.problem(of: path))")
+        }
+        var secrets: [WebhookSecret] = []
+        for (index, line) in text.split(
+            omittingEmptySubsequences: false, whereSeparator: \.isNewline
+        ).enumerated() {
+            guard let word = SettingText.read(line), !word.isEmpty, !word.hasPrefix("#")
+            else { continue }
+            guard let secret = WebhookSecret(word) else {
+                throw CommandFailure(
+                    description: "webhook-secret-file: \(path) line \(index + 1): must be "
+                        + "whsec_ and 24 to 64 bytes in Base64")
+            }
+            secrets.append(secret)
+        }
+        guard (1...WebhookSecret.maxSecrets).contains(secrets.count) else {
+            throw CommandFailure(
+                description: "webhook-secret-file: \(path) must have 1 to "
+                    + "\(WebhookSecret.maxSecrets) secrets, one a line")
+        }
+        return secrets
     }
 }
 

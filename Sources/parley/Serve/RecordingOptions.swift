@@ -90,6 +90,7 @@ struct RecordingOptions: Sendable {
         if let url {
             settings.upload = RecordingUpload(
                 url: url, key: key, region: region, authorities: server.serviceCA)
+            settings.upload?.proxy = server.serviceProxy.curlOption
             guard settings.upload != nil else {
                 throw CommandFailure(
                     description: "recordings-url must have no query: names are appended to it")

@@ -41,7 +41,10 @@ extension ServerParts {
             providers: providers.map { provider in
                 let key =
                     provider.name == LanguageModelSettings.standardProvider
-                    ? language.key : provider.keyVariable.flatMap(environmentValue)
+                    ? language.key
+                    : provider.keyVariable.flatMap(environmentValue).flatMap {
+                        SettingText.read($0)
+                    }
                 return ModelProvider(
                     name: provider.name, patterns: provider.models,
                     model: service(provider, key: key, signer, settings),
@@ -118,18 +121,14 @@ extension ServerParts {
     /// The keys of `signing-key-file`, one or more.
     /// - Throws: `CommandFailure` where the file cannot be used.
     static func signingKeys(in path: String) throws(CommandFailure) -> [SigningKey] {
-        let content: [UInt8]
+        let content: String
         do {
-            content = try WholeFile.read(path)
+            content = try WholeFile.readText(path)
         } catch {
             throw CommandFailure(description: "signing-key-file: \(error.problem(of: path))")
         }
-        let keys = SigningKey.keys(pem: content)
-        guard !keys.isEmpty else {
-            throw CommandFailure(
-                description: "signing-key-file: \(path) has no P-256 key; make one with `openssl "
-                    + "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256`")
+        do throws(SigningKeyError) { return try SigningKey.keys(pem: Array(content.utf8)) } catch {
+            throw CommandFailure(description: "signing-key-file: \(path) \(error)")
         }
-        return keys
     }
 }

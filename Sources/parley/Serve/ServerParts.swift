@@ -60,8 +60,7 @@ struct ServerParts {
         _ settings: ServeSettings, _ logger: Logger
     ) throws(CommandFailure) -> RecordWriter? {
         guard
-            let wanted = try settings.records.recordSettings(
-                authorities: settings.server.serviceCA)
+            let wanted = try settings.records.recordSettings(settings.server)
         else { return nil }
         do throws(RecordError) { return try RecordWriter(wanted, logger: logger) } catch {
             throw CommandFailure(description: "\(error)")
@@ -74,7 +73,8 @@ struct ServerParts {
         var configured: [MCPServerConfiguration] = []
         if let path = settings.tools.configuration {
             do {
-                configured = try MCPServerConfiguration.all(in: WholeFile.read(path))
+                configured = try MCPServerConfiguration.all(
+                    in: Array(WholeFile.readText(path).utf8))
             } catch let error as WholeFileError {
                 throw CommandFailure(description: "mcp-config: \(error.problem(of: path))")
             } catch {

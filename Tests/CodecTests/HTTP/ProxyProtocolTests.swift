@@ -64,6 +64,9 @@ import Testing
         // The proxy's own connection, with and without addresses, and one of an unknown client.
         (header(0x20, 0x11), nil), (header(0x20, 0x00, []), nil), (header(0x21, 0x00, []), nil),
         (header(0x21, 0x00, extensions), nil),
+        // Of the proxy's own connection the family means nothing (§2.2).
+        (header(0x20, 0x22), nil), (header(0x20, 0x11, []), nil), (header(0x20, 0x21), nil),
+        (header(0x20, 0xF3), nil),
         // A client of a Unix-domain socket.
         (header(0x21, 0x31, [UInt8](repeating: 47, count: 216)), nil),
         // The longest accepted header.
@@ -88,7 +91,7 @@ import Testing
             (header(0x01), .unsupportedVersion), (header(0x22), .unknownCommand),
             (header(0x2F), .unknownCommand), (header(0x21, 0x41), .unknownFamily),
             (header(0x21, 0xF1), .unknownFamily), (header(0x21, 0x13), .unknownFamily),
-            (header(0x21, 0x12), .datagram), (header(0x20, 0x22), .datagram),
+            (header(0x21, 0x12), .datagram),
             (header(0x21, 0x11, v4, length: 11), .tooShort), (header(0x21, 0x21, v4), .tooShort),
             (header(0x21, 0x31, v6), .tooShort), (header(0x21, 0x11, []), .tooShort),
             (header(0x21, 0x11, v4, length: 2_033), .tooLong),

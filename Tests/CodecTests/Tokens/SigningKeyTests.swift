@@ -49,7 +49,7 @@ import Testing
     }
 
     @Test func aFileMayHoldSeveralKeysAndOtherThings() throws {
-        let two = SigningKey.keys(pem: Array((Self.pem + "words\n" + Self.pem).utf8))
+        let two = try SigningKey.keys(pem: Array((Self.pem + "words\n" + Self.pem).utf8))
         #expect(two.count == 2)
         let key = try #require(two.first)
         #expect(key.id == "D9iQ7uY5J1T1gMuBvVYp-f7YO44eZ4VZaLcakySOBRc", "RFC 7638")
@@ -60,7 +60,22 @@ import Testing
     @Test(arguments: [
         "", "words", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
     ])
-    func aFileWithoutAKeyHasNone(_ text: String) {
-        #expect(SigningKey.keys(pem: Array(text.utf8)).isEmpty)
+    func aFileWithoutAKeyIsRefused(_ text: String) {
+        #expect(throws: SigningKeyError.self) { try SigningKey.keys(pem: Array(text.utf8)) }
+    }
+
+    @Test("A damaged key hides those behind it (certbot#5721)")
+    func aDamagedKeyIsRefusedByItsPlace() {
+        let damaged = Self.pem.replacing("MIGH", with: "!!!!")
+        let cut = String(Self.pem.dropLast(40))
+        for (text, place) in [
+            (Self.pem + damaged + Self.pem, "damaged or encrypted"), (Self.pem + cut, "line 9"),
+            (Self.pem.dropLast(2) + Self.pem, "line 5"),
+        ] {
+            let error = #expect(throws: SigningKeyError.self) {
+                try SigningKey.keys(pem: Array(text.utf8))
+            }
+            #expect(error?.description.contains(place) == true, "\(error?.description ?? "")")
+        }
     }
 }

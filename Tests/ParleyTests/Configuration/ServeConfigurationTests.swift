@@ -14,8 +14,8 @@ import Testing
         _ arguments: [String] = [], environment: [String: String] = [:], file: String? = nil
     ) throws(CommandFailure) -> ServeInvocation {
         var loader = ServeConfigurationLoader()
-        loader.readFile = { path in
-            guard path == "a.yaml", let file else { throw CocoaError(.fileNoSuchFile) }
+        loader.readFile = { path throws(WholeFileError) in
+            guard path == "a.yaml", let file else { throw .notUTF8 }
             return file
         }
         return try loader.load(arguments: arguments, environment: environment)
@@ -134,7 +134,7 @@ import Testing
         ),
         (
             ["--config", "b.yaml"], [:], "",
-            "--config: cannot read \"b.yaml\" as UTF-8 text"
+            "--config: \"b.yaml\" is not UTF-8 text"
         ),
         (
             ["--config", "a.yaml"], [:],
@@ -189,6 +189,77 @@ import Testing
         #expect(lines.contains(["port", "8080", "default"]))
     }
 
+    @Test(
+        "A value that is absent is read as text (suricata#6105)",
+        arguments: [
+            "", "~", "null", "Null", "NULL", "!!null x", "# only a comment",
+        ])
+    func nullIsNotSet(word: String) throws {
+        for option in ServeSettings.options {
+            let file = "\(option.name): \(word)\n"
+            let invocation = try load(["--config", "a.yaml"], file: file)
+            #expect(option.get(invocation.settings) == option.get(ServeSettings()))
+            #expect(invocation.origins.isEmpty)
+        }
+        let environment = ["PARLEY_API_KEY": "of-the-environment"]
+        let settings = try load(
+            ["--config", "a.yaml"], environment: environment, file: "api-key: \(word)\n"
+        ).settings
+        #expect(settings.server.apiKey == "of-the-environment")
+    }
+
+    @Test(arguments: ["\"null\"", "'~'", "!!str null", "! ~", "nulls", "nULL"])
+    func otherSpellingsAreText(word: String) throws {
+        let settings = try load(["--config", "a.yaml"], file: "api-key: \(word)\n").settings
+        #expect(settings.server.apiKey?.isEmpty == false)
+    }
+
+    @Test func aFieldThatIsNullIsLeftOut() throws {
+        let file = """
+            providers:
+              - {name: a, url: "http://a/v1", key-env: null, models: [m, ~]}
+              - null
+            """
+        let providers = try load(["--config", "a.yaml"], file: file).settings.language.providers
+        #expect(providers.map(\.description) == ["name=a url=http://a/v1 models=m"])
+    }
+
+    @Test(
+        "Secrets with a line break (kthena#1636)", arguments: ["\n", "\r\n", " ", "\t", "\u{FEFF}"])
+    func valuesAreTrimmed(blank: String) throws {
+        let key = "a-key-of-enough-length"
+        let environment = [
+            "PARLEY_API_KEY": blank + key + blank, "PARLEY_PORT": "7\(blank)",
+            "PARLEY_LLM_URL": "http://h/v1\(blank)", "OTHER": "secret\(blank)",
+        ]
+        let settings = try load(
+            ["--jwt-secret=\(key)\(blank)", "--providers=name=o url=http://o/v1 key-env=OTHER"],
+            environment: environment
+        ).settings
+        #expect(settings.server.apiKey == key && settings.server.jwtSecret == key)
+        #expect(settings.server.port == 7 && settings.language.url == "http://h/v1")
+    }
+
+    @Test(arguments: ["\n", "\r\n", "\0", "\u{7F}", "\u{85}"])
+    func aControlCharacterWithinIsRefusedWithoutShowingTheValue(character: String) {
+        let text = "secret\(character)more"
+        let problem = "a control character, such as a line break, stands within the value"
+        for option in ServeSettings.options where option.isSecret {
+            #expect(throws: CommandFailure.usage("\(option.variable): \(problem)")) {
+                try load(environment: [option.variable: text])
+            }
+        }
+        #expect(
+            throws: CommandFailure.usage(
+                "--providers: providers: the environment variable OTHER of o has a control "
+                    + "character, such as a line break, within its value")
+        ) {
+            try load(
+                ["--providers", "name=o url=http://o/v1 key-env=OTHER"],
+                environment: ["OTHER": text])
+        }
+    }
+
     @Test(arguments: [
         "10.0.0.1, 192.168.0.0/16", "10.0.0.1,192.168.0.0/16", "[10.0.0.1, 192.168.0.0/16]",
         "\n  - 10.0.0.1\n  - 192.168.0.0/16", "\n- \"10.0.0.1\"\n- 192.168.0.0/16",
@@ -201,7 +272,7 @@ import Testing
         #expect(settings.server.port == 7)
     }
 
-    @Test(arguments: ["", "[]"])
+    @Test(arguments: ["\"\"", "[]", "[null]"])
     func aListMayBeEmpty(value: String) throws {
         let file = "unlimited-addresses: \(value)\n"
         let settings = try load(["--config", "a.yaml"], file: file).settings

@@ -73,7 +73,7 @@ import Testing
         try file.database.run(
             """
             WITH RECURSIVE counter(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM counter WHERE n < ?)
-            INSERT INTO webhooks SELECT 'msg_' || n, '', 0, 1, 0 FROM counter
+            INSERT INTO webhooks (id, body, created_ms, attempts, due_ms) SELECT 'msg_' || n, '', 0, 1, 0 FROM counter
             """, .integer(WebhookWriter.maxWaiting))
         _ = try file.write([changes.entry(isFirst: true)])
         #expect(file.webhooksLeftOut == 1)

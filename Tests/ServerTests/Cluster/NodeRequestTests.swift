@@ -62,6 +62,26 @@ private final class Nodes: UpstreamClient {
         #expect(nodes.cancelled.withLock { $0.isEmpty })
     }
 
+    @Test("Clients of a killed node wait while the store is full")
+    func aNodeThatStaysSilentWithoutTheStoreCountsAsGone() {
+        let directory = NodeDirectory(name: "a")
+        let (silent, other) = (
+            NodeAnswer(status: 0, body: [], node: "b"), NodeAnswer(status: 404, body: [], node: "c")
+        )
+        func verdict(_ answers: NodeAnswer..., at milliseconds: Int) -> String {
+            let counted = directory.withoutSilent(answers, asked: .milliseconds(milliseconds))
+            return "\(CallAnswer(toFind: counted))"
+        }
+        #expect(verdict(silent, other, at: 1_000) == "away")
+        #expect(verdict(silent, other, at: 3_999) == "away")
+        #expect(verdict(silent, other, at: 4_000) == "missing")
+        // An answer is a new beginning, and so is the store's list.
+        #expect(verdict(NodeAnswer(status: 404, body: [], node: "b"), at: 5_000) == "missing")
+        #expect(verdict(silent, at: 6_000) == "away")
+        directory.replace([], secret: [])
+        #expect(verdict(silent, at: 60_000) == "away")
+    }
+
     @Test func aListHasTheAnswersOfAll() async {
         let nodes = Nodes(["a": 200, "b": 200, "c": 503])
         let answers = await NodeRequest.answers(to: nodes.requests, by: nodes)

@@ -29,7 +29,7 @@ import Testing
               second-key-0123456789\tname=shop max-sessions=2   max-session-seconds=60 models=a,b \r
             third-key-0123456789 operator
             """)
-        #expect(keys.count == 3 && keys.warnings.isEmpty)
+        #expect(keys.count == 3 && keys.guessable.isEmpty)
         let first = try #require(keys.key(of: SHA256Digest(of: "first-key-0123456789")))
         #expect(!first.isOperator && first.allowance == SessionAllowance() && first.name == nil)
         let second = try #require(keys.key(of: SHA256Digest(of: "second-key-0123456789")))
@@ -85,13 +85,17 @@ import Testing
         #expect(throws: OptionError.self) { try option.add(option: "one-0123456789abcdef") }
     }
 
-    @Test func aShortKeyCausesAWarningThatDoesNotShowIt() throws {
-        let short = try keys("hunter2")
-        #expect(short.warnings.count == 1 && short.warnings[0].contains("keys.txt line 1"))
-        #expect(!short.warnings[0].contains("hunter2"))
-        var option = APIKeys()
-        try option.add(option: "hunter2")
-        #expect(option.warnings.count == 1 && !option.warnings[0].contains("hunter2"))
+    @Test func aShortSecretIsNamedAndNotShown() throws {
+        #expect(try keys("hunter2").guessable == ["keys.txt line 1"])
+        var configuration = ServerConfiguration()
+        configuration.apiKey = "hunter2,a-key-of-enough-length"
+        configuration.telephoneSecret = "fifteen-letters"
+        configuration.twilioAuthToken = "sixteen-letters!"
+        configuration.plivoAuthToken = "x"
+        let lines = try CredentialRules(configuration).guessable
+        let names = lines.map { String($0.prefix { $0 != ":" }) }
+        #expect(names == ["api-key", "telephone-secret", "plivo-auth-token"])
+        #expect(lines.allSatisfy { !$0.contains("hunter2") && $0.contains("openssl rand") })
     }
 
     @Test func keysAreLimited() {

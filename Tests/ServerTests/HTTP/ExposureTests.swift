@@ -40,6 +40,33 @@ import Testing
         try start { $0.host = host }
     }
 
+    @Test func aSecretThatCanBeGuessedIsForThisMachineAlone() throws {
+        let changes: [(inout ServerConfiguration) -> Void] = [
+            { $0.apiKey = "null" }, { $0.apiKey = "a-key-of-enough-length,~" },
+            {
+                $0.apiKey = "a-key-of-enough-length"
+                $0.telephoneSecret = "secret"
+            },
+        ]
+        for change in changes {
+            let error = #expect(throws: ServerError.self) {
+                try start {
+                    $0.host = "0.0.0.0"
+                    change(&$0)
+                }
+            }
+            #expect(error?.description.contains("fewer than 16 characters") == true)
+            let log = LogRecord()
+            try start(log: log, change)
+            try start {
+                $0.host = "0.0.0.0"
+                $0.insecure = true
+                change(&$0)
+            }
+            #expect(log.lines.contains { $0.contains("fewer than 16 characters") })
+        }
+    }
+
     @Test func credentialsWithoutTLSCauseAWarning() throws {
         let log = LogRecord()
         try start(log: log) {

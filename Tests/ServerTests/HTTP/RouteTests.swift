@@ -22,8 +22,9 @@ import Testing
     }
 
     @Test(arguments: [
-        ("POST", "/healthz", "GET, HEAD"), ("POST", "/v1/realtime", "GET"),
-        ("HEAD", "/v1/realtime", "GET"), ("OPTIONS", "/healthz", "GET, HEAD"),
+        ("POST", "/healthz", "GET, HEAD, OPTIONS"), ("POST", "/v1/realtime", "GET"),
+        ("HEAD", "/v1/realtime", "GET"), ("OPTIONS", "/v1/realtime", "GET"),
+        ("OPTIONS", "/metrics", "GET, HEAD"),
         ("DELETE", "/v1/models", "GET, HEAD, OPTIONS"),
     ])
     func aMethodThatIsNotServedIsAnsweredWithThoseThatAre(
@@ -32,6 +33,23 @@ import Testing
         let response = try answer(method, path)
         #expect(response.status == 405)
         #expect(response.fields["Allow"] == allowed)
+    }
+
+    /// HAProxy's `option httpchk` sends `OPTIONS /` without a Host.
+    @Test(arguments: ["/", "*", "/healthz", "/readyz"])
+    func aBalancerMayAskWithOptions(path: String) throws {
+        for head in [
+            "OPTIONS \(path) HTTP/1.0\r\n\r\n", "OPTIONS \(path) HTTP/1.1\r\nHost: x\r\n\r\n",
+        ] {
+            let server = try SimulatedServer(configuration: ServerConfiguration())
+            let peer = server.connect()
+            peer.send(head)
+            #expect(server.run())
+            let (responses, _) = try parseResponses(peer.receive(), answering: [.options])
+            let response = try #require(responses.first)
+            #expect(response.status == 204 && response.fields["Allow"] == "GET, HEAD, OPTIONS")
+            #expect(response.fields["Access-Control-Allow-Methods"] == nil)
+        }
     }
 
     @Test func everyPathIsListedOnceAndSaysWhatItIs() {

@@ -167,6 +167,24 @@ import Testing
             ])
     }
 
+    @Test func readsTheQuotaOfProcessors() {
+        #expect(
+            ControlGroup.processorFiles(of: "1:cpu,cpuacct:/x\n0::/\n") == [
+                "/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/x/cpu.cfs_quota_us",
+                "/sys/fs/cgroup/cpu.max",
+            ])
+    }
+
+    @Test(
+        arguments: [
+            ("50000 100000\n", "", 1), ("100000 100000\n", "", 1), ("150000 100000\n", "", 2),
+            ("max 100000\n", "", nil), ("400000\n", "100000\n", 4), ("-1\n", "100000\n", nil),
+            ("", "", nil), ("1 0", "", nil), ("9223372036854775807 1", "", Int.max),
+        ] as [(String, String, Int?)])
+    func aQuotaIsWholeProcessors(text: String, period: String, cores: Int?) {
+        #expect(ProcessorShare.cores(ofQuota: text, period: period) == cores)
+    }
+
     @Test(arguments: ["", "\n", "no line of it", "1:cpu:/a", "0:", "::", "0::"])
     func readsNothingWhereNoGroupIsNamed(groups: String) {
         let isRoot = groups == "0::"

@@ -43,7 +43,7 @@ private struct PipelineWorld {
         case .complete(let tag, .failure(.refused(let code, _))): "\(tag) refused \(code)"
         case .complete(let tag, .failure(let error)): "\(tag) \(error)"
         case .becomeReady: "ready"
-        case .becomeAway(let reason): "away: \(reason)"
+        case .becomeAway(let reason, _): "away: \(reason)"
         }
     }
 
@@ -84,24 +84,25 @@ private struct PipelineWorld {
     mutating func connect() {
         pipeline.open(at: now)
         pipeline.handleConnected(at: now)
-        receive("+OK\r\n+PONG\r\n")
+        receive("+OK\r\n+OK\r\n")
         _ = sent()
         _ = take()
     }
 }
 
 struct RedisPipelineTests {
-    @Test("it logs in, chooses its database, and is ready once the server answers a ping")
+    @Test("it logs in, chooses its database, and is ready once the server has carried out a write")
     func preparation() throws {
         var world = try PipelineWorld("redis://ann:secret@localhost/2")
         world.pipeline.open(at: world.now)
         #expect(world.take() == ["connect"])
         #expect(world.sent() == [])
         world.pipeline.handleConnected(at: world.now)
-        #expect(world.sent() == ["AUTH ann", "SELECT 2", "CLIENT SETNAME", "PING"])
+        #expect(
+            world.sent() == ["AUTH ann", "SELECT 2", "CLIENT SETNAME", "SETRANGE parley:probe"])
         world.receive("+OK\r\n+OK\r\n+OK\r\n")
         #expect(world.take() == [] && !world.pipeline.isReady)
-        world.receive("+PONG\r\n")
+        world.receive("+OK\r\n")
         #expect(world.take() == ["ready"] && world.pipeline.isReady)
         #expect(world.pipeline.nextDeadline == nil)
     }
@@ -112,8 +113,8 @@ struct RedisPipelineTests {
         #expect(world.send(1) == nil && world.send(2) == nil)
         #expect(world.take() == ["connect"])
         world.pipeline.handleConnected(at: world.now)
-        #expect(world.sent() == ["CLIENT SETNAME", "PING"])
-        world.receive("+OK\r\n+PONG\r\n")
+        #expect(world.sent() == ["CLIENT SETNAME", "SETRANGE parley:probe"])
+        world.receive("+OK\r\n+OK\r\n")
         #expect(world.send(3) == nil)
         #expect(world.sent() == ["GET 1", "GET 2", "GET 3"])
         world.receive("$1\r\na\r\n-ERR what\r\n$1\r\n")
@@ -152,7 +153,7 @@ struct RedisPipelineTests {
         #expect(log.filter { $0 == "connect" }.count == 9)
         #expect(log.filter { $0.hasPrefix("away") }.count == 1)
         world.pipeline.handleConnected(at: world.now)
-        world.receive("+OK\r\n+PONG\r\n")
+        world.receive("+OK\r\n+OK\r\n")
         world.pipeline.handleLoss("reset", at: world.now)
         #expect(world.draws.limits.last == .milliseconds(100))
     }
@@ -170,7 +171,7 @@ struct RedisPipelineTests {
         #expect(world.send(3) == .unavailable)
         world.pipeline.handleConnected(at: world.now)
         #expect(world.send(4) == .unavailable)
-        world.receive("+OK\r\n+PONG\r\n")
+        world.receive("+OK\r\n+OK\r\n")
         #expect(world.send(5) == nil)
         #expect(world.take() == ["ready"])
     }
@@ -257,7 +258,7 @@ struct RedisPipelineTests {
         world.pipeline.handleLoss("reset", at: world.now)
         world.advance(to: 100)
         world.pipeline.handleConnected(at: world.now)
-        world.receive("+OK\r\n+PONG\r\n")
+        world.receive("+OK\r\n+OK\r\n")
         _ = world.sent()
         try world.pipeline.send(command, tag: 4, at: world.now)
         #expect(world.sent().first?.hasPrefix("SCRIPT LOAD") == true)
@@ -265,7 +266,9 @@ struct RedisPipelineTests {
 
     @Test(
         "a server that carries out nothing for a while is left, and the error is harmless",
-        arguments: ["LOADING", "READONLY", "MASTERDOWN"])
+        arguments: [
+            "LOADING", "READONLY", "MASTERDOWN", "OOM", "MISCONF", "NOREPLICAS", "NOAUTH",
+        ])
     func passing(code: String) throws {
         var world = try PipelineWorld()
         world.connect()
@@ -278,6 +281,58 @@ struct RedisPipelineTests {
             ])
         #expect(RedisError.refused(code: code, message: "").isHarmless)
         #expect(!RedisError.disconnected.isHarmless && !RedisError.timedOut.isHarmless)
+    }
+
+    @Test("a server that answers and is of no use is one line, and asked less often (redis#2746)")
+    func ofNoUse() throws {
+        var world = try PipelineWorld()
+        world.connect()
+        #expect(world.send(1) == nil)
+        world.receive("-READONLY You can't write against a read only replica.\r\n")
+        #expect(world.take().filter { $0.hasPrefix("away") }.count == 1)
+        var pauses: [Int] = []
+        for _ in 0..<6 {
+            let due = try #require(world.pipeline.nextDeadline)
+            pauses.append((due - world.now).wholeMilliseconds)
+            world.advance(to: Int(due.nanoseconds / 1_000_000))
+            world.pipeline.handleConnected(at: world.now)
+            world.receive("+OK\r\n-READONLY You can't write against a read only replica.\r\n")
+            #expect(world.take() == ["connect", "disconnect"] && !world.pipeline.isReady)
+            #expect(world.send(2) == .unavailable && world.pipeline.trouble == .replica)
+        }
+        #expect(pauses == [100, 200, 400, 800, 1_000, 1_000])
+        // Half of a pause at least, whatever was drawn.
+        #expect(world.draws.limits.last == .milliseconds(500))
+        world.advance(to: 60_000)
+        world.pipeline.handleConnected(at: world.now)
+        world.receive("+OK\r\n+OK\r\n")
+        #expect(world.take() == ["connect", "ready"] && world.pipeline.trouble == nil)
+    }
+
+    @Test("a second cause is named, too: a password that was changed during an outage")
+    func anotherCause() throws {
+        var world = try PipelineWorld("redis://:old@localhost")
+        world.pipeline.open(at: world.now)
+        world.pipeline.handleLoss("refused", at: world.now)
+        #expect(world.take() == ["connect", "disconnect", "away: refused"])
+        for _ in 0..<2 {
+            let due = try #require(world.pipeline.nextDeadline)
+            world.advance(to: Int(due.nanoseconds / 1_000_000))
+            world.pipeline.handleConnected(at: world.now)
+            world.receive("-WRONGPASS invalid password\r\n")
+        }
+        let lines = world.take().filter { $0.hasPrefix("away") }
+        #expect(lines == ["away: it refuses the connection (WRONGPASS invalid password)"])
+        #expect(world.pipeline.trouble == .password)
+    }
+
+    @Test("a user that may not write the probe's key is served")
+    func probeRefused() throws {
+        var world = try PipelineWorld()
+        world.pipeline.open(at: world.now)
+        world.pipeline.handleConnected(at: world.now)
+        world.receive("+OK\r\n-NOPERM No permissions to access a key\r\n")
+        #expect(world.take() == ["connect", "ready"])
     }
 
     @Test(

@@ -34,7 +34,52 @@ import Testing
 
     @Test func takesWhatFits() {
         let ocsp = authority.ocspResponse(about: certificate)
-        #expect(problem(with: certificate.material(clientCA: authority, ocsp: ocsp)) == nil)
+        var material = certificate.material(clientCA: authority, ocsp: ocsp)
+        material.certificate = chain(certificate.certificate, authority.root.certificate)
+        #expect(problem(with: material) == nil)
+    }
+
+    private func chain(_ pieces: [UInt8]...) -> ConfiguredFile {
+        ConfiguredFile(option: "tls-cert", path: "cert.pem", bytes: Array(pieces.joined()))
+    }
+
+    @Test("A file that is damaged is half used (certbot#5721)")
+    func aDamagedChainIsRefused() {
+        let (leaf, root) = (certificate.certificate, authority.root.certificate)
+        var broken = root
+        broken.replaceSubrange(40..<43, with: Array("!!!".utf8))
+        var material = certificate.material(clientCA: authority)
+        for (file, words) in [
+            (chain(leaf.dropLast() + root), "is damaged at line"),
+            (chain(leaf, root.dropLast(root.count / 2)), "is damaged at line"),
+            (chain(leaf, broken, root), "is damaged: certificate 2 cannot be read"),
+            (chain(leaf, root, Array("-----BEGIN CERTIF".utf8)), "is damaged at line"),
+        ] {
+            material.certificate = file
+            #expect(problem(with: material)?.hasPrefix("tls-cert: cert.pem \(words)") == true)
+            material.certificate = chain(leaf, root)
+            material.clientCA = ConfiguredFile(
+                option: "tls-client-ca", path: "ca.pem", bytes: file.bytes)
+            #expect(problem(with: material)?.hasPrefix("tls-client-ca: ca.pem \(words)") == true)
+        }
+    }
+
+    @Test func aChainThatDoesNotLeadToItsIssuerIsWarnedOf() {
+        let other = TestAuthority(name: "Test authority")
+        var material = certificate.material()
+        #expect(problem(with: material)?.contains("has no issuer of its last certificate") == true)
+        // Another key of the same name.
+        material.certificate = chain(certificate.certificate, other.root.certificate)
+        #expect(
+            problem(with: material)?.contains("certificate 2 is not the issuer of certificate 1")
+                == true)
+    }
+
+    @Test func bytesBehindTheStapleAreRefused() {
+        let ocsp = authority.ocspResponse(about: certificate)
+        #expect(
+            problem(with: certificate.material(ocsp: ocsp + [0]))?.hasPrefix(
+                "tls-ocsp: ocsp.der is no OCSP response") == true)
     }
 
     @Test func saysWhatIsWrongWithTheKey() {
@@ -69,7 +114,9 @@ import Testing
     @Test func saysWhatIsWrongWithTheStaple() {
         let other = authority.issue()
         func problem(_ ocsp: [UInt8]) -> String? {
-            self.problem(with: certificate.material(ocsp: ocsp))
+            var material = certificate.material(ocsp: ocsp)
+            material.certificate = chain(certificate.certificate, authority.root.certificate)
+            return self.problem(with: material)
         }
         #expect(problem([1, 2, 3])?.hasPrefix("tls-ocsp: ocsp.der is no OCSP response") == true)
         #expect(
