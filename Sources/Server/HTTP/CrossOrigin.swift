@@ -34,6 +34,12 @@ struct CrossOrigin {
         fields.append("Access-Control-Expose-Headers", "Retry-After")
     }
 
+    /// Lets every page read the answer.
+    static func permitAll(in fields: inout HTTPFields) {
+        fields.append("Access-Control-Allow-Origin", "*")
+        fields.append("Access-Control-Expose-Headers", "Retry-After")
+    }
+
     /// The answer to a preflight. `*` stands for every field but Authorization, which must be
     /// named.
     static func preflight(of route: Route) -> HTTPResponse {
