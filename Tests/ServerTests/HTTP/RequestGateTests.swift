@@ -91,8 +91,8 @@ import Testing
                 "/admin.js", "/admin/card.js", "/admin/charts.js", "/admin/format.js",
                 "/admin/live.js", "/admin/server.js", "/admin/table.js", "/parley.js",
                 "/parley.d.ts", "/parley/connection.js", "/parley/conversation.js",
-                "/parley/errors.js", "/parley/microphone.js", "/parley/sound.js",
-                "/parley/worklet.js",
+                "/parley/diagnosis.js", "/parley/errors.js", "/parley/liveness.js",
+                "/parley/microphone.js", "/parley/sound.js", "/parley/worklet.js",
             ])
         for route in open {
             guard case .anyPage(let reason) = route.pages else { continue }
