@@ -30,6 +30,7 @@ test=(
     asterisk-core-sounds-en-wav  # recordings of spoken digits
     chromium                 # loads the web page
     curl                     # fetches /metrics
+    esbuild                  # bundles parley.js
     haproxy                  # stands in front of the server, and speaks the PROXY protocol
     node-ws                  # a web page's client outside a browser, with its Node
     opus-tools               # opusenc: speech as services send it, Opus in Ogg; opusdec: recordings
@@ -37,6 +38,7 @@ test=(
     postgresql               # keeps records of conversations
     prometheus               # promtool, the judge of /metrics
     redis-server             # keeps sessions of several servers
+    rollup                   # bundles parley.js, too
     shellcheck               # lints these scripts
     sox                      # turns those recordings into WAV files
 )

@@ -198,6 +198,7 @@ public final class VoiceSession: SessionCore {
             case .outputAudioBufferClear: try clearOutput(at: now)
             case .outputAudioBufferPlayed(let itemID, let contentIndex, let milliseconds):
                 try handlePlayed(itemID, contentIndex, milliseconds: milliseconds, at: now)
+            case .ping: break  // Answered by its connection.
             }
         } catch {
             var refused = error

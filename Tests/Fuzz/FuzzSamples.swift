@@ -185,6 +185,7 @@ enum EventSamples {
         TextSample("commit", #"{"type":"input_audio_buffer.commit","event_id":"e1"}"#),
         TextSample("clear", #"{"type":"input_audio_buffer.clear"}"#),
         TextSample("clear-output", #"{"type":"output_audio_buffer.clear"}"#),
+        TextSample("ping", #"{"type":"parley.ping"}"#),
         TextSample(
             "played",
             #"{"type":"output_audio_buffer.played","item_id":"i","content_index":0,"#

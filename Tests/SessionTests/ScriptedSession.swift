@@ -481,6 +481,7 @@ final class ScriptedSession {
         case .responseCancel: "response.cancel"
         case .outputAudioBufferClear: "output_audio_buffer.clear"
         case .outputAudioBufferPlayed: "output_audio_buffer.played"
+        case .ping: "parley.ping"
         }
     }
 }

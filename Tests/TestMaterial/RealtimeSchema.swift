@@ -58,7 +58,7 @@ public struct RealtimeSchema: Sendable {
     public static let ownServerEvents: Set<String> = [
         "parley.agent.event", "parley.resumed", "parley.resume.updated", "parley.going_away",
         "parley.recording.updated",
-        "parley.dtmf.received",
+        "parley.dtmf.received", "parley.pong",
     ]
     /// Fields of events that only Parley has, for a client that can resume its session.
     private static let ownEventFields: Set<String> = ["offset", "resume"]

@@ -62,5 +62,5 @@ def test_the_types_name_what_the_module_exports(archive):
     assert len(members) > 20 and missing == []
     # Each error that the module can make is declared.
     errors = (PACKAGE / "parley/errors.js").read_text(encoding="utf-8")
-    codes = re.findall(r"^  (\w+):\n? ", errors[: errors.index("};")], re.MULTILINE)
+    codes = re.findall(r"^  (\w+):(?:\n| )", errors[: errors.index("};")], re.MULTILINE)
     assert len(codes) > 15 and all(f'"{code}"' in types for code in codes)

@@ -15,6 +15,8 @@ class CuttingProxy:
 
     While `is_closed` is true, connections are refused at once, as by a network that is down; with
     `stays_closed` it is so after a cut. `target` may be changed for later connections.
+    `freeze` makes black holes of all connections that there are: both sides keep an open socket, whose
+    bytes are taken and go nowhere, as over a path that has died.
     `connections` counts the sessions', and `requests` are the heads of their requests."""
 
     def __init__(self, port, cuts=(), of_server=True, stays_closed=False):
@@ -23,6 +25,7 @@ class CuttingProxy:
         self.connections = 0
         self.requests = []
         self.is_closed = False
+        self.freezes = 0
         self.loop = asyncio.new_event_loop()
         self.server = None
         self.writers, self.relays = set(), set()
@@ -57,6 +60,10 @@ class CuttingProxy:
         for writer in list(self.writers):
             self.loop.call_soon_threadsafe(writer.transport.abort)
 
+    def freeze(self):
+        """Forwards nothing any more on the connections that there are. New ones work."""
+        self.freezes += 1
+
     async def relay(self, reader, writer):
         if self.is_closed:
             writer.transport.abort()
@@ -66,14 +73,19 @@ class CuttingProxy:
         task.add_done_callback(self.relays.discard)
         upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self.target)
         mine = {writer, upstream_writer}
+        born = self.freezes
+
+        def is_frozen():
+            return self.freezes != born
+
         self.writers |= mine
         try:
             request = await reader.readuntil(b"\r\n\r\n")
             limit = self.limit(request.decode())
             upstream_writer.write(request)
             await asyncio.gather(
-                pump(reader, upstream_writer, None if self.of_server else limit),
-                pump(upstream_reader, writer, limit if self.of_server else None))
+                pump(reader, upstream_writer, None if self.of_server else limit, is_frozen),
+                pump(upstream_reader, writer, limit if self.of_server else None, is_frozen))
         except Cut:
             self.is_closed = self.stays_closed
         except (OSError, asyncio.IncompleteReadError):
@@ -96,9 +108,11 @@ class Cut(Exception):
     """A connection has reached its limit."""
 
 
-async def pump(reader, writer, limit):
+async def pump(reader, writer, limit, is_frozen):
     """Forwards bytes in one direction until it ends, or the limit is reached."""
     while data := await reader.read(65536):
+        if is_frozen():
+            continue
         if limit is not None:
             data = data[:limit]
             limit -= len(data)
@@ -109,5 +123,6 @@ async def pump(reader, writer, limit):
             if writer.can_write_eof():
                 writer.write_eof()
             raise Cut
-    if writer.can_write_eof():
+    # The other side of a path that has died does not even see the end.
+    if writer.can_write_eof() and not is_frozen():
         writer.write_eof()

@@ -33,7 +33,7 @@ FIELDS_BESIDE_THE_TABLE = {
 OWN_SERVER_EVENTS = {
     "parley.agent.event", "parley.resumed", "parley.resume.updated", "parley.going_away",
     "parley.recording.updated",
-    "parley.dtmf.received",
+    "parley.dtmf.received", "parley.pong",
 }
 # Fields of events that only Parley has, for a client that can resume its session.
 OWN_EVENT_FIELDS = {"offset", "resume"}

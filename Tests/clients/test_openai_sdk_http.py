@@ -97,6 +97,39 @@ def test_a_completion_that_meets_its_limit(completions, model):
     assert reply.choices[0].message.content == "As far as "
 
 
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_reply_ends_in_front_of_a_stop_word(completions, is_streamed):
+    # The model's pieces are "You ", "said: ", "hello".
+    for stop, text in [("said", "You "), (["none", "d: hel"], "You sai"), ("bye", "You said: hello")]:
+        reply = completions.create(
+            model="any", messages=user("hello"), stop=stop, stream=is_streamed)
+        choices = [chunk.choices[0] for chunk in reply] if is_streamed else reply.choices
+        said = [choice.delta if is_streamed else choice.message for choice in choices]
+        assert "".join(each.content or "" for each in said) == text
+        assert choices[-1].finish_reason == "stop"
+
+
+@pytest.mark.parametrize("fields", [{"n": 2}, {"seed": 7}, {"logprobs": True}])
+def test_what_is_not_supported_is_said_in_the_words_of_openai(completions, fields):
+    with pytest.raises(openai.BadRequestError, match="Unsupported parameter: ") as caught:
+        completions.create(model="any", messages=user("hello"), **fields)
+    assert (caught.value.code, caught.value.param) == ("unsupported_parameter", *fields)
+
+
+def test_an_empty_message_is_a_message(completions, model):
+    assert completions.create(model="any", messages=user("")).choices[0].message.content
+    assert model.requests[-1]["body"]["messages"] == user("")
+
+
+@pytest.mark.parametrize("slashes", ["", "/", "//"])
+def test_models_are_listed_and_retrieved(piped, slashes):
+    with OpenAI(api_key="any", base_url=piped.base_url + slashes, max_retries=0) as client:
+        listed = client.models.list().data
+        assert [client.models.retrieve(model.id) for model in listed] == listed
+        with pytest.raises(openai.NotFoundError):
+            client.models.retrieve("another/model")
+
+
 def test_what_the_model_cannot_do_is_an_error(completions):
     with pytest.raises(openai.APIStatusError) as caught:
         completions.create(model="any", messages=user("please refuse"))

@@ -57,6 +57,18 @@ async def called(server, key=KEY):
         yield client
 
 
+def test_a_sideband_gets_signs_of_life(guarded):
+    async def test():
+        async with called(guarded) as client, opened(guarded, call_id=session_id(client)) as side:
+            for session in (side, client):
+                # The SDK has no class for the event.
+                await session.connection.send({"type": "parley.ping"})
+                answer = await asyncio.wait_for(session.connection.recv_bytes(), HANG_GUARD)
+                assert json.loads(answer)["type"] == "parley.pong"
+
+    run(test())
+
+
 def metric(server, name):
     """A figure of the page for operators."""
     page = server.get("/metrics", {"Authorization": f"Bearer {OPERATOR}"})[2].decode()

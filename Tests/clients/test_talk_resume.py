@@ -92,6 +92,19 @@ def test_a_line_that_is_lost_on_its_way_is_sent_again(piped, sent):
     assert kinds.count("response.created") == kinds.count("response.done") == 1
 
 
+def test_a_path_that_has_died_is_noticed(piped):
+    """Both sides keep an open socket: only a ping without an answer shows it."""
+    with CuttingProxy(piped.port) as proxy, Talk(proxy.realtime_url) as chat:
+        chat.type("number 3")
+        chat.until("w2")
+        proxy.freeze()
+        chat.type("number 4")
+        chat.until(LOST)
+        chat.until("w3")
+        status, _, errors = chat.end()
+        assert (status, proxy.connections) == (0, 2), errors
+
+
 @pytest.mark.parametrize("transport", ["json", "binary"])
 def test_a_spoken_reply_has_neither_a_gap_nor_a_piece_twice(parley, tmp_path, transport):
     """In real time: the reply must be in flight at each cut."""

@@ -34,6 +34,10 @@ class Chat:
         """Requests the reply in progress."""
         return self._ask("GET", f"/api/chat/{self.chat_id}/stream", None)
 
+    def stop(self):
+        """Wants no more of the reply in progress."""
+        return self._ask("DELETE", f"/api/chat/{self.chat_id}/stream", None)
+
     def _ask(self, method, path, body):
         connection = http.client.HTTPConnection(self.address, timeout=HANG_GUARD)
         connection.request(method, path, body, {"Content-Type": "application/json"})
@@ -107,6 +111,27 @@ def test_a_reply_that_was_lost_is_shown_again(piped, model):
     text = "".join(part["delta"] for part in read if part["type"] == "text-delta")
     assert text.startswith("The first half ") and text.endswith("came later.")
     assert chat.resume().status == 204
+
+
+def test_a_reply_is_stopped_and_shown_as_far_as_it_came(piped, model):
+    model.second_half.clear()
+    chat = Chat(piped, "stopped")
+    try:
+        answer = chat.say("hello", system="Stop halfway.")
+        while True:
+            line = answer.readline()
+            if line.startswith(b"data: ") and part(line)["type"] == "text-delta":
+                break
+        # As useChat stops: the request is closed, which alone ends nothing.
+        answer.close()
+        assert chat.stop().status == 204
+        read = parts(chat.resume())
+    finally:
+        model.second_half.set()
+    assert types(read)[0] == "start" and types(read)[-1] == "abort"
+    text = "".join(part["delta"] for part in read if part["type"] == "text-delta")
+    assert text and "came later." not in text
+    assert [chat.resume().status, chat.stop().status] == [204, 204]
 
 
 def test_a_model_that_fails_is_an_error_part(piped):

@@ -1,9 +1,10 @@
 // Parses the body of `POST /v1/chat/completions` into a `ChatRequest`. ChatCompletionWriter writes
 // the answer; Agents/ChatCompletions writes the same format to a model server.
 //
-// A parameter that would change the answer, and that no model port supports, is refused by name.
-// Sampling and bookkeeping parameters (temperature, top_p, seed, penalties, user, metadata, store)
-// are accepted without effect, because nearly every client sends some. Unknown ones are ignored.
+// A parameter that would change the answer, and that no model port supports, is refused by name, in the
+// words of OpenAI's API: clients such as LangChain know them, and ask again without it. Sampling and
+// bookkeeping parameters (temperature, top_p, penalties, user, metadata, store) are accepted without
+// effect, because nearly every client sends some. Unknown ones are ignored.
 //
 // Source: OpenAI API reference, "Create chat completion".
 
@@ -25,6 +26,7 @@ extension ChatRequestParser {
         let older = try fields.read(ChatCompletionFields.maxTokens)
         request.maxOutputTokens =
             try fields.read(ChatCompletionFields.maxCompletionTokens) ?? older
+        request.stopWords = try fields.read(ChatCompletionFields.stop) ?? StopWords([])
         request.streams = try fields.read(ChatCompletionFields.stream)
         if let options = try fields.fields("stream_options") {
             guard request.streams else {
@@ -40,30 +42,23 @@ extension EventFields {
     /// Refuses unsupported parameters rather than answering a different request.
     fileprivate func refuseUnsupportedParameters() throws(ClientEventError) {
         if let count = try integer("n", in: 1...128), count != 1 {
-            throw .unsupported("unsupported_parameter", "n", "'n' other than 1")
+            throw .unsupportedParameter("n", "with another value than 1")
         }
         if let format = try fields("response_format"),
             try format.requiredName("type") != "text"
         {
-            throw .unsupported(
-                "unsupported_parameter", "response_format", "'response_format' other than text")
+            throw .unsupportedParameter("response_format", "with another type than text")
         }
         if let modalities = try read(
             OptionalField("modalities", .names(atMost: ClientEventLimits.maxNames), "")),
             modalities != ["text"]
         {
-            throw .unsupported(
-                "unsupported_parameter", "modalities", "'modalities' other than text")
+            throw .unsupportedParameter("modalities", "with other values than text")
         }
-        if try bool("logprobs") == true {
-            throw .unsupported("unsupported_parameter", "logprobs", "'logprobs'")
-        }
-        if let stop = value("stop"), stop.kind == .string || stop.count > 0 {
-            throw .unsupported("unsupported_parameter", "stop", "'stop'")
-        }
-        for key in ["audio", "functions", "function_call"] as [StaticString]
+        if try bool("logprobs") == true { throw .unsupportedParameter("logprobs") }
+        for key in ["seed", "top_logprobs", "audio", "functions", "function_call"] as [StaticString]
         where value(key) != nil {
-            throw .unsupported("unsupported_parameter", "\(key)", "'\(key)'")
+            throw .unsupportedParameter("\(key)")
         }
     }
 
@@ -99,8 +94,7 @@ extension EventFields {
                         callID: try requiredName("tool_call_id"), output: output))
             ]
         case "function":
-            throw .unsupported(
-                "unsupported_parameter", path(of: "role"), "A message of role 'function'")
+            throw .unsupportedParameter(path(of: "role"), "as 'function'")
         default:
             throw .invalid(
                 path(of: "role"),
@@ -153,8 +147,7 @@ extension EventFields {
 
     private func chatAssistantItems() throws(ClientEventError) -> [ConversationItem] {
         if value("function_call") != nil {
-            throw .unsupported(
-                "unsupported_parameter", path(of: "function_call"), "'function_call'")
+            throw .unsupportedParameter(path(of: "function_call"))
         }
         var texts: [String] = []
         if let content = value("content") {
@@ -205,5 +198,19 @@ extension EventFields {
             throw .unsupported("unsupported_tool_type", path(of: "type"), "Type '\(type)'")
         }
         return try requiredFields("function")
+    }
+}
+
+extension ClientEventError {
+    /// A parameter that is not supported, in the words of OpenAI's API.
+    /// - Parameter how: which use of it; empty: any.
+    fileprivate static func unsupportedParameter(
+        _ path: String, _ how: String = ""
+    ) -> ClientEventError {
+        let words = how.isEmpty ? "" : " \(how)"
+        return ClientEventError(
+            code: "unsupported_parameter",
+            message: "Unsupported parameter: '\(path)'\(words) is not supported with this model.",
+            param: path)
     }
 }

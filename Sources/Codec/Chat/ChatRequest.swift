@@ -20,6 +20,8 @@ public struct ChatRequest: Equatable, Sendable {
     public var parallelToolCalls: Bool?
     /// Maximum tokens of the reply, or nil.
     public var maxOutputTokens: Int?
+    /// In front of which words the reply ends. Only chat completions have them.
+    public var stopWords = StopWords([])
     /// Whether the reply is streamed.
     public var streams = false
     /// Whether a streamed reply ends with its usage.

@@ -30,6 +30,9 @@ public enum ClientEvent: Equatable, Sendable {
     /// `output_audio_buffer.played` (an extension of Parley): how much of the item's audio was
     /// heard.
     case outputAudioBufferPlayed(itemID: String, contentIndex: Int, audioEndMilliseconds: Int)
+    /// `parley.ping` (an extension of Parley): asks for a sign of life. The connection answers it;
+    /// the session does not see it.
+    case ping
 }
 
 /// Why a client's event is refused. It becomes an `error` event, and the session continues.

@@ -109,6 +109,7 @@ public struct ClientEventParser: ~Copyable {
         case .inputAudioBufferCommit: return .inputAudioBufferCommit
         case .inputAudioBufferClear: return .inputAudioBufferClear
         case .outputAudioBufferClear: return .outputAudioBufferClear
+        case .ping: return .ping
         case .outputAudioBufferPlayed:
             return .outputAudioBufferPlayed(
                 itemID: try fields.read(ItemAudioFields.itemID),

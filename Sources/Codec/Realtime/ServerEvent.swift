@@ -193,6 +193,8 @@ public enum ServerEvent: Equatable, Sendable {
     /// Whether the session is recorded from now on: `parley.recording.updated`, an extension of
     /// Parley, the answer to a client's consent.
     case recordingUpdated(isActive: Bool)
+    /// A sign of life: `parley.pong`, an extension of Parley, the answer to `parley.ping`.
+    case pong
     /// Events about MCP servers: `mcp_list_tools.…` and `response.mcp_call….…`.
     indirect case mcp(MCPEvent)
 }

@@ -79,6 +79,7 @@ extension ServerEvent {
         case .resumeUpdated: "parley.resume.updated"
         case .goingAway: "parley.going_away"
         case .recordingUpdated: "parley.recording.updated"
+        case .pong: "parley.pong"
         case .mcp(let event): event.wireName
         }
     }
@@ -115,7 +116,7 @@ extension JSONWriter {
             audioRange(itemID, start: start, end: end)
         case .inputAudioBufferCommitted(let itemID, let previousItemID):
             committed(itemID, after: previousItemID)
-        case .inputAudioBufferCleared, .resumeUpdated: break
+        case .inputAudioBufferCleared, .resumeUpdated, .pong: break
         case .conversationItemAdded(let item, let previousItemID),
             .conversationItemDone(let item, let previousItemID):
             member("previous_item_id", previousItemID)

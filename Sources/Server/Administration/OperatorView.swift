@@ -219,7 +219,7 @@ extension ServerEvent {
             .responseContentPartAdded, .responseContentPartDone, .responseOutputTextDone,
             .responseOutputAudioTranscriptDone, .responseOutputAudioDelta, .responseOutputAudioDone,
             .responseFunctionCallArgumentsDelta, .rateLimitsUpdated, .outputAudioBufferCleared,
-            .agentEvent, .resumed, .resumeUpdated, .goingAway, .recordingUpdated, .mcp:
+            .agentEvent, .resumed, .resumeUpdated, .goingAway, .recordingUpdated, .pong, .mcp:
             false
         }
     }

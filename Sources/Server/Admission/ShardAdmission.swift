@@ -105,10 +105,14 @@ extension Shard {
         switch verdict {
         case .refused(let reason):
             let origin = reason == .origin ? request.header("Origin") : nil
-            return .answered(
-                refusal(
-                    reason, of: source.client,
-                    host: reason == .host ? request.host : source.host, origin: origin))
+            var refusal = refusal(
+                reason, of: source.client,
+                host: reason == .host ? request.host : source.host, origin: origin)
+            // The page that is refused by a route for applications may read the reason, and only that.
+            if routes.route(at: request.path)?.servesOtherOrigins == true {
+                CrossOrigin.permitAll(in: &refusal.fields)
+            }
+            return .answered(refusal)
         case .failed(let failure, let route):
             return .answered(share(failure.response, with: request, of: route))
         case .preflight(let route):

@@ -29,10 +29,14 @@ extension Shard {
     }
 
     /// A whole message came, of text or binary.
-    func noteMessage(ofBytes count: Int, on connection: Connection) {
+    /// - Returns: when the message before it came or went.
+    @discardableResult
+    func noteMessage(ofBytes count: Int, on connection: Connection) -> Instant {
+        let before = connection.lastMessage
         connection.messageDue = Connection.noMessageDue
         connection.lastMessage = peerClock
         if count == 0 { spendFloodBudget(1, of: connection) }
+        return before
     }
 
     /// So many bytes were read: if they end within a message, it must go on at its pace.

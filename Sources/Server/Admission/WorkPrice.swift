@@ -34,7 +34,7 @@ extension ClientEvent {
         // encoded at once, at most.
         case .responseCancel, .inputAudioBufferClear, .conversationItemCreate,
             .conversationItemDelete, .conversationItemRetrieve, .outputAudioBufferClear,
-            .outputAudioBufferPlayed:
+            .outputAudioBufferPlayed, .ping:
             0
         }
     }

@@ -34,8 +34,14 @@ struct CrossOrigin {
         fields.append("Access-Control-Expose-Headers", "Retry-After")
     }
 
-    /// The answer to OPTIONS: to a preflight, where pages of other origins may use the route. `*` stands for every field but Authorization, which must be
-    /// named.
+    /// Lets every page read the answer.
+    static func permitAll(in fields: inout HTTPFields) {
+        fields.append("Access-Control-Allow-Origin", "*")
+        fields.append("Access-Control-Expose-Headers", "Retry-After")
+    }
+
+    /// The answer to OPTIONS: to a preflight, where pages of other origins may use the route. `*` stands
+    /// for every field but Authorization, which must be named.
     static func preflight(of route: Route) -> HTTPResponse {
         let methods = route.allowedMethods.map(\.name).joined(separator: ", ")
         var fields = HTTPFields()

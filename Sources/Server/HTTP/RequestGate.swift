@@ -120,9 +120,8 @@ enum RequestGate {
     /// forms and bodies without a type to any server without a preflight (Fetch, "CORS-safelisted
     /// request-header"). Programs may leave the type out, or send curl's.
     private static func objection(toBodyOf request: HTTPRequest) -> RouteFailure? {
-        guard request.method != .get, request.method != .head, request.isFromBrowser else {
-            return nil
-        }
+        // Only a POST can do without a preflight, among the methods with a body.
+        guard request.method == .post, request.isFromBrowser else { return nil }
         let type = request.header("Content-Type")?.prefix { $0 != ";" } ?? ""
         let words = type.split { $0 == " " || $0 == "\t" }
         guard request.fields.count(of: "Content-Type") == 1, words.count == 1,

@@ -151,12 +151,13 @@ extension RouteContent {
             answers: [RouteAnswer(status: 200, "The UI message stream.", .events)])
     }
 
-    /// `GET /api/chat/{id}/stream`
+    /// `GET` and `DELETE /api/chat/{id}/stream`
     static var uiMessagesResumed: RouteContent {
         RouteContent(
             answers: [
                 RouteAnswer(status: 200, "The UI message stream from its beginning.", .events),
-                RouteAnswer(status: 204, "Nothing of the chat is on its way."),
+                RouteAnswer(
+                    status: 204, "Nothing of the chat is on its way; with DELETE, not any more."),
             ])
     }
 
@@ -176,7 +177,26 @@ extension RouteContent {
 
     /// `GET /v1/models`
     static var models: RouteContent {
-        let model = ObjectTable(
+        .value(
+            "The models.", "application/json",
+            .object(
+                ObjectTable(
+                    "ModelList", "A list of models.",
+                    [
+                        FieldEntry("object", .constant("list"), "What this object is."),
+                        FieldEntry("data", .list(.object(modelTable)), "The models."),
+                    ])))
+    }
+
+    /// `GET /v1/models/{id}`
+    static var model: RouteContent {
+        var content = RouteContent.value("The model.", "application/json", .object(modelTable))
+        content.answers.append(RouteAnswer(status: 404, "The list does not have it.", .failure))
+        return content
+    }
+
+    private static var modelTable: ObjectTable {
+        ObjectTable(
             "Model", "A model.",
             [
                 FieldEntry("id", .text(), "Its name."),
@@ -184,14 +204,5 @@ extension RouteContent {
                 FieldEntry("created", .integer(), "When it was made, in Unix seconds."),
                 FieldEntry("owned_by", .text(), "Who runs it."),
             ])
-        return .value(
-            "The models.", "application/json",
-            .object(
-                ObjectTable(
-                    "ModelList", "A list of models.",
-                    [
-                        FieldEntry("object", .constant("list"), "What this object is."),
-                        FieldEntry("data", .list(.object(model)), "The models."),
-                    ])))
     }
 }

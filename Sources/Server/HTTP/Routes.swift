@@ -72,6 +72,9 @@ struct RouteFailure {
     static let requestsUnsigned = RouteFailure(
         status: 404, code: "requests_not_signed",
         message: "This server does not sign its requests to agents (sign-requests).")
+    static let modelUnlisted = RouteFailure(
+        status: 404, code: "model_not_found",
+        message: "The list of models (/v1/models) does not have this model.")
     static let unknownIntent = RouteFailure(
         status: 400, code: "unsupported_intent",
         message: "The only intent that is known is transcription.")
@@ -167,6 +170,9 @@ struct Route: Sendable {
     let summary: String
     /// The service behind it.
     let service: RouteService
+    /// Whether the segment in braces, the last one, stands for all of the rest: an id may have slashes,
+    /// which clients do not always encode.
+    var takesRest = false
     /// The content of its requests and answers, for the documentation.
     var content: @Sendable () -> RouteContent = { RouteContent() }
 
@@ -199,14 +205,18 @@ struct Route: Sendable {
     /// The value of the segment in braces, percent-decoded; nil where the path has none, or it is
     /// not UTF-8.
     func parameter(of path: String) -> String? {
-        let named = zip(self.path.split(separator: "/"), path.split(separator: "/"))
-        return named.first { $0.0.hasPrefix("{") }.flatMap { HTTPRequest.percentDecoded($0.1) }
+        let own = self.path.split(separator: "/")
+        let other = path.split(separator: "/", maxSplits: takesRest ? own.count - 1 : .max)
+        return zip(own, other).first { $0.0.hasPrefix("{") }
+            .flatMap { HTTPRequest.percentDecoded($0.1) }
     }
 
     /// Whether this route, whose path has braces, is meant by a path.
     fileprivate func matches(_ path: String) -> Bool {
         let own = self.path.split(separator: "/", omittingEmptySubsequences: false)
-        let other = path.split(separator: "/", omittingEmptySubsequences: false)
+        let other = path.split(
+            separator: "/", maxSplits: takesRest ? own.count - 1 : .max,
+            omittingEmptySubsequences: false)
         return own.count == other.count
             && zip(own, other).allSatisfy { $0.hasPrefix("{") ? !$1.isEmpty : $0 == $1 }
     }
@@ -241,9 +251,18 @@ struct Routes: Sendable {
         path == "/healthz" || path == "/readyz" || method == .options && path == "/"
     }
 
-    /// The route of a path; nil: nothing is served there.
+    /// The route of a path; nil: nothing is served there. Clients that join a base address with a path
+    /// write slashes twice or at the end; on a path for applications they mean nothing.
     func route(at path: String) -> Route? {
-        byPath[path] ?? withParameters.first { $0.matches(path) }
+        if let route = byPath[path] ?? withParameters.first(where: { $0.matches(path) }) {
+            return route
+        }
+        let words = path.split(separator: "/")
+        let plain = "/" + words.joined(separator: "/")
+        guard plain != path, let first = words.first, ["v1", "api"].contains(first) else {
+            return nil
+        }
+        return byPath[plain] ?? withParameters.first { $0.matches(plain) }
     }
 
     /// The path of a request for a log, without a secret that is a part of it. A path that only resembles
@@ -316,14 +335,18 @@ struct Routes: Sendable {
             summary: "A reply as the UI message stream of the Vercel AI SDK.",
             service: .text(.uiMessages), content: { .uiMessages }),
         Route(
-            path: "/api/chat/{id}/stream", methods: [.get], access: .session,
+            path: "/api/chat/{id}/stream", methods: [.get, .delete], access: .session,
             pages: .allowedOrigins,
-            summary: "The reply of a chat that is on its way, again; 204 where there is none.",
+            summary: "The reply of a chat that is on its way, again; with DELETE, its end.",
             service: .text(.uiMessagesResumed), content: { .uiMessagesResumed }),
         Route(
             path: "/v1/models", methods: [.get], access: .session, pages: .allowedOrigins,
             summary: "The model that answers, as OpenAI's API lists models.",
             service: .value { $1.models() }, content: { .models }),
+        Route(
+            path: "/v1/models/{id}", methods: [.get], access: .session, pages: .allowedOrigins,
+            summary: "A model of that list.",
+            service: .value { $1.model(for: $0) }, takesRest: true, content: { .model }),
     ]
 
     /// The routes that describe the server and its state.
@@ -332,13 +355,13 @@ struct Routes: Sendable {
             path: "/healthz", methods: [.get], access: .open,
             pages: .anyPage(because: "It shows only that the process serves."),
             summary: "200 while the process serves at all.",
-            service: .value { _, _ in HTTPResponse(status: 200, text: "ok\n") },
+            service: .value { _, _ in HTTPResponse(status: 200, text: "ok\n").readableByAll },
             content: { .value("The process serves.", "text/plain") }),
         Route(
             path: "/readyz", methods: [.get], access: .open,
             pages: .anyPage(because: "It shows only whether there is a place."),
             summary: "200 while there is a place for a session; 503 when full or draining.",
-            service: .value { $1.readiness(to: $0) }, content: { .readiness }),
+            service: .value { $1.readiness(to: $0).readableByAll }, content: { .readiness }),
         Route(
             path: "/metrics", methods: [.get], access: .operator, pages: .sameOrigin,
             summary: "Numbers of the server in Prometheus's text format.",
@@ -358,7 +381,7 @@ struct Routes: Sendable {
             path: "/.well-known/jwks.json", methods: [.get], access: .open,
             pages: .anyPage(because: "Public keys are for everyone."),
             summary: "The keys that check the signatures of requests to agents (JWKS).",
-            service: .value { $1.signatureKeys() },
+            service: .value { $1.signatureKeys().readableByAll },
             content: { .signatureKeys }),
     ]
 
@@ -469,20 +492,36 @@ struct Routes: Sendable {
         var json = JSONWriter(ByteWriter(capacity: 256))
         json.object { json in
             json.member("object", "list")
-            json.array("data") { json in
-                json.object { json in
-                    json.member("id", configuration.defaultModel)
-                    json.member("object", "model")
-                    json.member("created", 0)
-                    json.member("owned_by", "parley")
-                }
-            }
+            json.array("data") { json in json.object { writeDefaultModel(to: &$0) } }
         }
         return .json(json.finish())
+    }
+
+    /// One model of the list.
+    private func model(for request: HTTPRequest) -> HTTPResponse {
+        let id = route(at: request.path)?.parameter(of: request.path)
+        guard id == configuration.defaultModel else { return RouteFailure.modelUnlisted.response }
+        var json = JSONWriter(ByteWriter(capacity: 256))
+        json.object { writeDefaultModel(to: &$0) }
+        return .json(json.finish())
+    }
+
+    private func writeDefaultModel(to json: inout JSONWriter) {
+        json.member("id", configuration.defaultModel)
+        json.member("object", "model")
+        json.member("created", 0)
+        json.member("owned_by", "parley")
     }
 }
 
 extension HTTPResponse {
+    /// The answer, which every page may read: one that cannot connect finds out why.
+    fileprivate var readableByAll: HTTPResponse {
+        var response = self
+        CrossOrigin.permitAll(in: &response.fields)
+        return response
+    }
+
     /// An answer in JSON.
     /// - Parameter fields: the fields that it gets beside its type.
     static func json(

@@ -58,8 +58,14 @@ struct StaticFile: Sendable {
             "/parley/conversation.js", script, PackageResources.conversation_js,
             "The client's transcript.", isShared: true),
         StaticFile(
+            "/parley/diagnosis.js", script, PackageResources.diagnosis_js,
+            "Why the client does not connect.", isShared: true),
+        StaticFile(
             "/parley/errors.js", script, PackageResources.errors_js, "The client's errors.",
             isShared: true),
+        StaticFile(
+            "/parley/liveness.js", script, PackageResources.liveness_js,
+            "Whether the client's connection lives.", isShared: true),
         StaticFile(
             "/parley/microphone.js", script, PackageResources.microphone_js,
             "The client's microphone.", isShared: true),

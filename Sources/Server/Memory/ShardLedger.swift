@@ -103,7 +103,7 @@ extension Shard {
     /// The ledger of a text request, without the connections that read its reply.
     func ledger(of request: TextRequest) -> MemoryLedger {
         var ledger = MemoryLedger()
-        ledger.session = TextRequest.objectBytes
+        ledger.session = TextRequest.objectBytes + request.stopWordBytes
         ledger.response = request.log.heldBytes
         add(request.live, at: request.token, to: &ledger)
         return ledger

@@ -7,7 +7,7 @@ extension ClientEvent {
     /// The class of the event.
     var metric: ShardMetric {
         switch self {
-        case .sessionUpdate: .eventsInSession
+        case .sessionUpdate, .ping: .eventsInSession
         case .inputAudioBufferAppend, .inputAudioBufferCommit, .inputAudioBufferClear:
             .eventsInAudio
         case .conversationItemCreate, .conversationItemDelete, .conversationItemRetrieve,
@@ -25,7 +25,7 @@ extension ServerEvent {
         switch self {
         case .error: .eventsOutError
         case .sessionCreated, .sessionUpdated, .resumed, .resumeUpdated, .goingAway,
-            .recordingUpdated:
+            .recordingUpdated, .pong:
             .eventsOutSession
         case .inputAudioBufferSpeechStarted, .inputAudioBufferSpeechStopped,
             .inputAudioBufferCommitted, .inputAudioBufferCleared,

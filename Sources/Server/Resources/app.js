@@ -88,6 +88,9 @@ function listen(own) {
     showState();
   });
   on("closed", handleEnd);
+  on("output", (output) => {
+    if (output === "playing") showNotice("");
+  });
   on("devices", () => settings.refreshDevices());
   on("leaving", ({ reason, milliseconds_left: left }) => {
     if (reason !== "session_limit") return;
@@ -114,7 +117,7 @@ function handleEnd(error) {
   if (!error) return;
   if (["credential_refused", "invalid_credential"].includes(error.code)) return askForKey(error);
   const text = error.detail ? `${error.message} (${error.detail})` : error.message;
-  if (["network_lost", "server_full", "rate_limited"].includes(error.code)) {
+  if (["network_lost", "websocket_blocked", "server_full", "rate_limited"].includes(error.code)) {
     showNotice(`${text} Trying again in ${retrySeconds} s.`);
     retryTimer = setTimeout(begin, retrySeconds * 1000);
     retrySeconds = Math.min(retrySeconds * 2, 15);
@@ -141,6 +144,11 @@ function announce(response) {
 }
 
 // ---- What is shown ----
+
+/** A tap lets paused sound go on. */
+document.addEventListener("click", () => {
+  if (session?.isOutputPaused) session.unlock();
+});
 
 const activities = {
   idle: "Ready", listening: "Listening", hearing: "You speak", thinking: "Thinking…",

@@ -16,14 +16,29 @@ export type ErrorCode =
   | "no_speaker"
   /** The browser plays nothing before a tap: call `unlock` inside one. */
   | "playback_blocked"
+  /** A headset, a telephone call or the browser has paused the sound, and it does not go on by itself. The
+   *  reply waits; `unlock` inside a tap lets it go on. */
+  | "output_paused"
   /** Push to talk was shorter than the protocol's 100 ms. */
   | "too_short"
   | "invalid_address"
   /** A browser cannot send this credential as a subprotocol. */
   | "invalid_credential"
+  /** The page came over https, and the server's address is not wss. */
+  | "insecure_address"
+  /** The page's Content-Security-Policy blocks the server or a file: `detail` has directive and source. */
+  | "policy_blocked"
+  /** A file of this module is not where it was looked for, as `detail` says: see `workletUrl`. */
+  | "file_lost"
   | "credential_refused"
   /** The server's `allowed-origins` do not have this page. */
   | "origin_refused"
+  /** The server's `allowed-hosts` do not have the name in its address. */
+  | "host_refused"
+  /** What answers at the address is no Parley server. */
+  | "no_server"
+  /** The server answers requests, but no WebSocket opens: a proxy may not pass it. */
+  | "websocket_blocked"
   | "server_full"
   | "rate_limited"
   /** The server cannot be reached, or could not be for longer than the session waits. */
@@ -31,8 +46,11 @@ export type ErrorCode =
   /** Another connection has resumed the session. */
   | "session_taken"
   | "session_ended"
-  /** The connection was lost while push to talk was held. */
+  /** The connection was lost while push to talk was held, or the session while the user spoke. */
   | "speech_lost"
+  /** A typed message was on its way when the connection was lost, and another session has begun: the entry
+   *  has the state "unsure", and is not sent again. */
+  | "message_lost"
   | "not_understood"
   | "reply_failed"
   /** A function of `tools` has thrown. The agent sees the error as its output. */
@@ -88,6 +106,8 @@ export interface ConnectOptions {
   speaks?: boolean;
   /** "auto" is Opus where the browser has it, and PCM elsewhere. */
   audio?: "auto" | "pcm";
+  /** Where the page has `parley/worklet.js`, if not beside the other modules: a bundler may have moved it. */
+  workletUrl?: string | URL;
 }
 
 /** A message, or a call of a function or of a tool server's tool. */
@@ -99,8 +119,9 @@ export interface Entry {
   text: string;
   /** The words of a reply that were not heard, because it was interrupted. */
   cut: string;
-  /** "pending": there are no words yet. "failed": there will be none. */
-  state: "pending" | "streaming" | "done" | "failed";
+  /** "pending": there are no words yet. "failed": there will be none, or the server does not have this typed
+   *  message. "unsure": it may have been received before the session was lost. */
+  state: "pending" | "streaming" | "done" | "failed" | "unsure";
   /** Of a call. */
   name?: string;
   arguments?: string;
@@ -165,11 +186,13 @@ export interface EventMap {
   /** The connection is back: with the missed events, with the whole conversation again, or with another
    *  session. */
   returned: "recovered" | "retold" | "anew";
+  /** Sound has stopped and does not go on by itself, or goes on. What plays waits meanwhile. */
+  output: "playing" | "paused";
   /** The server announces the end of the session. */
   leaving: { reason: string; milliseconds_left: number };
   /** The end; null after `close`. Where `open` rejects, it does not come. */
   closed: ParleyError | null;
-  /** Every event of the server, as it came. */
+  /** Every event of the server, as it came, except signs of life. */
   event: { type: string; [field: string]: any };
 }
 
@@ -189,6 +212,8 @@ export class ParleySession {
 
   readonly link: Link;
   readonly activity: Activity;
+  /** Whether the reply waits because its sound is paused. */
+  readonly isOutputPaused: boolean;
   readonly transcript: Transcript;
   /** The session object that the server has confirmed; null before the first. */
   readonly session: any;
@@ -217,8 +242,8 @@ export class ParleySession {
   /** Push to talk: ends the turn. */
   release(): Promise<void>;
 
-  /** Sends a typed message, at once or when there is a connection, and interrupts the reply. Throws
-   *  `session_ended` after the end. */
+  /** Sends a typed message, at once or when there is a connection, also into another session. Interrupts
+   *  the reply. Throws `session_ended` after the end. */
   say(text: string): void;
   /** Stops the reply, also one that has not begun. Functions that are at work end; their outputs are
    *  not answered. */

@@ -1,8 +1,9 @@
 // The client of a Parley server in a web page: one session, with microphone, loudspeaker, transcript and
 // functions. It has no dependencies. parley.d.ts beside it has the types, docs/clients.md examples.
 //
-// The parts are modules in parley/: connection.js (comes back after a lost connection), microphone.js,
-// sound.js (plays), worklet.js (the audio thread), conversation.js (transcript and times), errors.js.
+// The parts are modules in parley/: connection.js (comes back after a lost connection), liveness.js (sees
+// that it is lost), diagnosis.js (why it does not open), microphone.js, sound.js (plays), worklet.js (the
+// audio thread), conversation.js (transcript and times), errors.js.
 
 import { Connection } from "./parley/connection.js";
 import { Transcript, TurnClock } from "./parley/conversation.js";
@@ -79,9 +80,9 @@ function merge(base, more) {
 export class ParleySession {
   #options;
   #connection = null;
-  #sound = new Sound();
-  #player = new Player(this.#sound);
-  #microphone = new Microphone(this.#sound);
+  #sound;
+  #player;
+  #microphone;
   #encoder = null;
   #listeners = new Map();
   #clock = new TurnClock();
@@ -124,6 +125,11 @@ export class ParleySession {
 
   /** What the server may have missed: created items by id, a commit, and a request for a response. */
   #unsure = { items: new Map(), commit: null, response: null };
+  /** The items of these that were sent: the server may have them. */
+  #sentItems = new Set();
+  /** Whether the user spoke when the connection was lost. */
+  #spokeAtLoss = false;
+  #isOutputPaused = false;
   /** Whether that request was sent. */
   #isRequestSent = false;
   /** Replies that the user has stopped before they began: the ids of their requests, or `spokenTurn`. */
@@ -145,6 +151,9 @@ export class ParleySession {
   /** @param {import("./parley").ConnectOptions} options */
   constructor(options = {}) {
     this.#options = options;
+    this.#sound = new Sound(options.workletUrl);
+    this.#player = new Player(this.#sound);
+    this.#microphone = new Microphone(this.#sound);
     const { session, speaks, turnDetection, tools, toolServers } = options;
     const given = { session, speaks, turnDetection, tools, toolServers };
     for (const name of Object.keys(given)) if (given[name] === undefined) delete given[name];
@@ -177,6 +186,7 @@ export class ParleySession {
     this.#connection.onReturn = (what, session) => this.#handleReturn(what, session);
     this.#connection.onEnd = (error) => this.#handleEnd(error);
     this.#connection.played = () => this.#player.kept;
+    this.#connection.awaits = () => this.#activity !== "idle" || this.#unsure.items.size > 0;
     await this.#chooseFormats();
     await this.#connection.open();
     this.#configure();
@@ -219,6 +229,11 @@ export class ParleySession {
     return this.#activity;
   }
 
+  /** Whether the reply waits because the system or the browser has paused its sound. */
+  get isOutputPaused() {
+    return this.#isOutputPaused;
+  }
+
   /** Audio formats in use, gaps heard, and the delay of the jitter buffer. */
   get statistics() {
     return { input: this.#formats.input, output: this.#formats.output, ...this.#player.statistics };
@@ -253,6 +268,12 @@ export class ParleySession {
   /** Connects the parts with each other. */
   #wire() {
     this.#sound.onBlocked = () => this.#fail(new ParleyError("playback_blocked"));
+    this.#sound.onHeld = (isHeld) => this.#player.hold(isHeld);
+    this.#sound.onPaused = (isPaused) => {
+      this.#isOutputPaused = isPaused;
+      this.#emit("output", isPaused ? "paused" : "playing");
+      if (isPaused) this.#fail(new ParleyError("output_paused"));
+    };
     this.#sound.onSpeakerLost = (error) => this.#fail(error);
     this.#player.onStart = () => {
       this.#isThinking = false;
@@ -600,7 +621,7 @@ export class ParleySession {
   #create(item) {
     const event = { type: "conversation.item.create", event_id: item.id, item };
     this.#unsure.items.set(item.id, event);
-    this.#submit(event);
+    if (this.#submit(event)) this.#sentItems.add(item.id);
   }
 
   #askForResponse() {
@@ -676,6 +697,7 @@ export class ParleySession {
       this.#isHolding = false;
       this.#fail(new ParleyError("speech_lost"));
     }
+    this.#spokeAtLoss ||= this.#userSpeaks;
     this.#userSpeaks = false;
     this.#setLink("lost");
     this.#updateActivity();
@@ -683,12 +705,17 @@ export class ParleySession {
 
   #handleReturn(what, session) {
     this.session = session;
-    if (what === "anew") this.#forget();
+    const wasCut = this.#spokeAtLoss || this.#unsure.commit !== null;
+    this.#spokeAtLoss = false;
+    const typed = what === "anew" ? this.#forget() : [];
     if (what === "retold") {
       this.transcript.retell();
       this.#activeResponse = null;
     }
     this.#emit("returned", what);
+    for (const entry of typed) this.#emit("entry", entry);
+    if (typed.some(({ state }) => state === "unsure")) this.#fail(new ParleyError("message_lost"));
+    if (what === "anew" && wasCut) this.#fail(new ParleyError("speech_lost"));
     this.#confirmedInput = null;
     // The server may have missed the settings.
     this.#configure();
@@ -715,27 +742,46 @@ export class ParleySession {
   }
 
   #sendUnsure() {
-    for (const event of this.#unsure.items.values()) this.#send(event);
+    for (const [id, event] of this.#unsure.items) if (this.#send(event)) this.#sentItems.add(id);
     if (this.#unsure.commit) this.#send(this.#unsure.commit);
     if (this.#unsure.response) this.#isRequestSent = this.#send(this.#unsure.response);
   }
 
+  /**
+   * Another session has begun. Typed messages that were never sent go into it. One that the session
+   * before may have had does not: it might be said twice.
+   * @returns the entries of these messages
+   */
   #forget() {
+    const typed = this.#settleTyped("done");
     this.#player.forget();
-    this.transcript.clear();
+    this.transcript.clear(new Set(typed.map(({ id }) => id)));
     this.#clock.drop();
     this.#activeResponse = null;
     this.#stopped.clear();
     this.#responseOf.clear();
     this.#calls.clear();
     this.#owesResponse = false;
-    this.#unsure = { items: new Map(), commit: null, response: null };
+    const isUnsent = (id) => !this.#sentItems.has(id) && this.transcript.find(id);
+    const items = new Map([...this.#unsure.items].filter(([id]) => isUnsent(id)));
+    const response = items.size && !this.#isRequestSent ? this.#unsure.response : null;
+    this.#unsure = { items, commit: null, response };
+    this.#sentItems.clear();
     this.#unwanted = [];
     this.#sentMs = 0;
     this.#hasSettings = false;
     this.#userSpeaks = false;
-    this.#isThinking = false;
+    this.#isThinking = this.#awaitsReply;
     this.#updateActivity();
+    return typed;
+  }
+
+  /** The session goes. Marks typed messages that it may not have: "unsure" where they were sent.
+   *  @param {string} unsent the state of those that were not. @returns their entries */
+  #settleTyped(unsent) {
+    return [...this.#unsure.items.keys()]
+      .map((id) => this.transcript.mark(id, this.#sentItems.has(id) ? "unsure" : unsent))
+      .filter(Boolean);
   }
 
   #handleEnd(error) {
@@ -748,6 +794,7 @@ export class ParleySession {
     this.#isThinking = this.#userSpeaks = this.#isHolding = false;
     this.#updateActivity();
     this.#setLink("closed");
+    if (error) for (const entry of this.#settleTyped("failed")) this.#emit("entry", entry);
     if (this.#opening) this.#opening.reject(error ?? new ParleyError("session_ended"));
     else this.#emit("closed", error);
   }
@@ -823,6 +870,7 @@ export class ParleySession {
     },
     "conversation.item.added"({ item }) {
       this.#unsure.items.delete(item.id);
+      this.#sentItems.delete(item.id);
       // A reply that is told again after a return is the answer to what came before it.
       if (this.#mark && item.role === "assistant") this.#unsure.response = null;
     },
@@ -920,7 +968,11 @@ export class ParleySession {
   /** The server has refused what it was asked: that is not sent again, nor waited for. */
   #settle(id) {
     if (!id) return;
-    this.#unsure.items.delete(id);
+    if (this.#unsure.items.delete(id)) {
+      this.#sentItems.delete(id);
+      const entry = this.transcript.mark(id, "failed");
+      if (entry) this.#emit("entry", entry);
+    }
     this.#unwanted = this.#unwanted.filter((each) => each !== id);
     if (id === this.#unsure.commit?.event_id) this.#unsure.commit = null;
     if (id !== this.#unsure.response?.event_id) return;

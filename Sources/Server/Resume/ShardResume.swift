@@ -140,10 +140,11 @@ extension Shard {
 
 extension ServerEvent {
     /// Whether the event has an offset and is kept. Audio is not: it is sent again from what was
-    /// heard. The answer to a return comes before what was missed.
+    /// heard. The answer to a return comes before what was missed, and a sign of life is worth nothing
+    /// later.
     fileprivate var isNumbered: Bool {
         switch self {
-        case .responseOutputAudioDelta, .resumed: false
+        case .responseOutputAudioDelta, .resumed, .pong: false
         default: true
         }
     }

@@ -183,6 +183,11 @@ extension Shard {
             let (event, eventID) = try parse(
                 input.text, audioWithin: live.session.audioLimit)
             price += event.workPrice
+            if case .ping = event {
+                send(.pong, to: input.link, of: live, observation)
+                live.eventNumber += 1
+                return price
+            }
             if event.isOfTheUsersDevice {
                 var refusal = ClientEventError.notFromSideband
                 refusal.eventID = eventID
@@ -307,7 +312,8 @@ extension ClientEvent {
         case .inputAudioBufferAppend, .outputAudioBufferPlayed: true
         case .sessionUpdate, .inputAudioBufferCommit, .inputAudioBufferClear,
             .conversationItemCreate, .conversationItemDelete, .conversationItemRetrieve,
-            .conversationItemTruncate, .responseCreate, .responseCancel, .outputAudioBufferClear:
+            .conversationItemTruncate, .responseCreate, .responseCancel, .outputAudioBufferClear,
+            .ping:
             false
         }
     }

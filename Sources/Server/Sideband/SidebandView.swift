@@ -54,7 +54,7 @@ extension PrivateCalls {
             .inputAudioBufferCleared, .inputAudioBufferTimeoutTriggered,
             .conversationItemTruncated, .transcriptionDelta, .transcriptionCompleted,
             .transcriptionFailed, .rateLimitsUpdated, .outputAudioBufferCleared, .agentEvent,
-            .recordingUpdated, .dtmfReceived:
+            .recordingUpdated, .dtmfReceived, .pong:
             return event
         }
     }

@@ -25,7 +25,7 @@ extension ClientEvent {
         case .inputAudioBufferAppend, .inputAudioBufferCommit, .inputAudioBufferClear,
             .conversationItemCreate, .conversationItemDelete, .conversationItemRetrieve,
             .conversationItemTruncate, .responseCancel, .outputAudioBufferClear,
-            .outputAudioBufferPlayed:
+            .outputAudioBufferPlayed, .ping:
             return self
         }
     }

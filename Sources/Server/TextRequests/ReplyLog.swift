@@ -28,6 +28,8 @@ final class ReplyLog: Sendable {
         var bytes: Int
         /// Whether the reply is complete.
         var isOver: Bool
+        /// Whether a client has asked to end it.
+        var isStopWanted = false
     }
 
     /// A reader that waits for more.
@@ -55,6 +57,8 @@ final class ReplyLog: Sendable {
         var places: [Place] = []
         /// Whether the model is paused until readers have read.
         var isModelPaused = false
+        /// Whether a client has asked to end the reply.
+        var isStopWanted = false
 
         var isOver: Bool { parts.last?.isLast ?? false }
 
@@ -104,7 +108,7 @@ final class ReplyLog: Sendable {
         state.withLock {
             Status(
                 readers: $0.places.count, unreadBytes: $0.unreadBytes, bytes: $0.bytes,
-                isOver: $0.isOver)
+                isOver: $0.isOver, isStopWanted: $0.isStopWanted)
         }
     }
 
@@ -132,6 +136,12 @@ final class ReplyLog: Sendable {
     ) {
         let waiter = Waiter(reader: reader, wake: wake)
         state.withLock { $0.places.append(Place(waiter: waiter, needsAll: needsAll)) }
+    }
+
+    /// A client wants no more of the reply. Its owner ends it.
+    func askToStop() {
+        state.withLock { $0.isStopWanted = true }
+        review()
     }
 
     /// A reader leaves.

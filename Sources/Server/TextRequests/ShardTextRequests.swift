@@ -18,6 +18,7 @@ extension Shard {
         on connection: Connection
     ) -> HTTPResponse? {
         if case .uiMessagesResumed = front {
+            if request.method == .delete { return stopText(request, by: caller, on: connection) }
             return resumeText(request, by: caller, fields: fields, on: connection)
         }
         guard !shutdown.isStopping, !isTooLate(connection) else { return routes.stopping.response }
@@ -95,7 +96,8 @@ extension Shard {
         let chat = asked.chatID.map { ChatKey(of: caller, id: $0) }
         let textRequest = TextRequest(
             token: token, live: live, log: log, chat: chat,
-            client: source(of: request, on: connection).client, at: peerClock)
+            client: source(of: request, on: connection).client, stopWords: asked.stopWords,
+            at: peerClock)
         textRequests.insert(textRequest)
         metrics.set(.textRequestsOpen, to: textRequests.openCount)
         sessionLog.noteStart(of: session.id, session.parameters)
@@ -155,6 +157,22 @@ extension Shard {
         return nil
     }
 
+    /// Ends the reply of a chat that is on its way. What is there of it can still be resumed. Where there
+    /// is none, there is nothing to do: it may have ended while the client asked.
+    private func stopText(
+        _ request: HTTPRequest, by caller: Caller, on connection: Connection
+    ) -> HTTPResponse? {
+        guard let id = routes.route(at: request.path)?.parameter(of: request.path) else {
+            return HTTPResponse(status: 204)
+        }
+        guard let log = services.replies.log(of: ChatKey(of: caller, id: id)) else {
+            return beginFinding(chat: id, request, by: caller, on: connection)
+        }
+        if caller.isNode { releaseAddressPlace(of: connection) }
+        log.askToStop()
+        return HTTPResponse(status: 204)
+    }
+
     // MARK: The reply
 
     /// Hands something that an agent produced to the request that still wants it.
@@ -172,6 +190,24 @@ extension Shard {
     private func perform(_ request: TextRequest) {
         var waiters: [ReplyLog.Waiter] = []
         request.lastActive = peerClock
+        takeOutputs(of: request, &waiters)
+        if let stopped = request.takeStoppedResponse() {
+            request.live.session.handle(
+                .responseCancel(responseID: stopped), eventID: nil, audio: RawSpan(), at: now)
+            takeOutputs(of: request, &waiters)
+        }
+        // Only now: a reader that is done may go on with its next request, and another session.
+        for waiter in waiters {
+            if waiter.reader.shard == services.index {
+                continueAnswer(of: waiter.reader.token)
+            } else {
+                waiter.wake(waiter.reader.token)
+            }
+        }
+        review(request)
+    }
+
+    private func takeOutputs(of request: TextRequest, _ waiters: inout [ReplyLog.Waiter]) {
         while let output = request.live.session.nextOutput() {
             switch output {
             case .event(let event):
@@ -191,22 +227,15 @@ extension Shard {
                 break
             }
         }
-        // Only now: a reader that is done may go on with its next request, and another session.
-        for waiter in waiters {
-            if waiter.reader.shard == services.index {
-                continueAnswer(of: waiter.reader.token)
-            } else {
-                waiter.wake(waiter.reader.token)
-            }
-        }
-        review(request)
     }
 
     // MARK: Its life
 
     /// Looks at a request whose readers have come, gone, or read.
     func reviewTextRequest(at token: EventToken) {
-        if let request = textRequests[token] { review(request) }
+        guard let request = textRequests[token] else { return }
+        if request.log.status.isStopWanted { stop(request) }
+        review(request)
     }
 
     private func review(_ request: TextRequest) {
@@ -244,6 +273,13 @@ extension Shard {
     func evict(_ request: TextRequest, _ reason: EvictionReason) {
         for waiter in request.log.append(reason.failure) { waiter.wake(waiter.reader.token) }
         review(request)
+    }
+
+    /// Ends a reply at what is there of it, as its client has asked.
+    private func stop(_ request: TextRequest) {
+        for waiter in request.log.append(.finished(.cancelled, ResponseUsage())) {
+            waiter.wake(waiter.reader.token)
+        }
     }
 
     /// Ends every request; the shard is stopping.

@@ -38,6 +38,10 @@ final class TextRequest {
     let client: NetworkAddress
     /// Places of the reply's calls by the output index of their items, in the order of their start.
     var calls: [Int] = []
+    /// In front of which words the reply ends.
+    private var stopWords: StopWords
+    /// The response that is to be cancelled, because a stop word was found.
+    private var stoppedResponseID: String?
     /// Its entry in the shard's deadline queue, while it has one.
     var deadline: DeadlineQueue<DeadlineOwner>.Handle?
     /// When it began, and when it last had input or output; by the peers' clock.
@@ -57,24 +61,64 @@ final class TextRequest {
 
     init(
         token: EventToken, live: LiveSession, log: ReplyLog, chat: ChatKey?, client: NetworkAddress,
-        at now: Instant
+        stopWords: StopWords = StopWords([]), at now: Instant
     ) {
         self.token = token
         self.live = live
         self.log = log
         self.chat = chat
         self.client = client
+        self.stopWords = stopWords
         started = now
         lastActive = now
     }
-}
 
-extension TextRequest {
+    // MARK: Parts
+
     /// The parts of the reply that an event of the session makes.
     func parts(of event: ServerEvent) -> [ReplyPart] {
         switch event {
         case .responseOutputTextDelta(let address, let delta):
+            return text(delta, at: address)
+        case .responseOutputTextDone(let address, _):
+            return Self.text(stopWords.flush(), of: address)
+        case .responseDone(let response):
+            stoppedResponseID = nil
+            return parts(ofEnd: response)
+        // As in a session of voice, a server that cannot be reached does not cost the reply.
+        case .error(let error) where error.code == "mcp_list_tools_failed": return []
+        case .error(let error):
+            return [
+                .failed(
+                    code: error.code, message: error.message,
+                    isRequestError: error.kind == .invalidRequest)
+            ]
+        default: return stopWords.hasStopped ? [] : parts(ofCall: event)
+        }
+    }
+
+    /// Heap bytes of its stop words.
+    var stopWordBytes: Int { stopWords.heldBytes }
+
+    /// The response that is to be cancelled now, once: the rest of it is not wanted.
+    func takeStoppedResponse() -> String? { stoppedResponseID.take() }
+
+    private func text(_ delta: String, at address: PartAddress) -> [ReplyPart] {
+        guard !stopWords.isEmpty else {
             return [.text(message: address.outputIndex, delta)]
+        }
+        let wasStopped = stopWords.hasStopped
+        let text = stopWords.pass(delta)
+        if stopWords.hasStopped, !wasStopped { stoppedResponseID = address.responseID }
+        return Self.text(text, of: address)
+    }
+
+    private static func text(_ text: String, of address: PartAddress) -> [ReplyPart] {
+        text.isEmpty ? [] : [.text(message: address.outputIndex, text)]
+    }
+
+    private func parts(ofCall event: ServerEvent) -> [ReplyPart] {
+        switch event {
         case .responseOutputItemAdded(_, let index, let item):
             guard case .functionCall(let callID, let name, _) = item.kind else { return [] }
             calls.append(index)
@@ -87,23 +131,19 @@ extension TextRequest {
                 item.status == .completed, let call = calls.firstIndex(of: index)
             else { return [] }
             return [.callFinished(call: call, callID: callID, name: name, arguments: arguments)]
-        case .responseDone(let response):
-            // Tools of MCP servers were called: the session has asked the model again.
-            let callsClient = response.output.contains {
-                if case .functionCall = $0.kind { true } else { false }
-            }
-            if case .completed = response.status, !callsClient, !live.session.isIdle { return [] }
-            return [Self.end(of: response)]
-        // As in a session of voice, a server that cannot be reached does not cost the reply.
-        case .error(let error) where error.code == "mcp_list_tools_failed": return []
-        case .error(let error):
-            return [
-                .failed(
-                    code: error.code, message: error.message,
-                    isRequestError: error.kind == .invalidRequest)
-            ]
         default: return []
         }
+    }
+
+    private func parts(ofEnd response: ResponseDescription) -> [ReplyPart] {
+        // The model is stopped, whatever it was doing when the word was found.
+        if stopWords.hasStopped { return [.finished(.stop, response.usage ?? ResponseUsage())] }
+        // Tools of MCP servers were called: the session has asked the model again.
+        let callsClient = response.output.contains {
+            if case .functionCall = $0.kind { true } else { false }
+        }
+        if case .completed = response.status, !callsClient, !live.session.isIdle { return [] }
+        return [Self.end(of: response)]
     }
 
     private static func end(of response: ResponseDescription) -> ReplyPart {

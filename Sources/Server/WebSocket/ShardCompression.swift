@@ -161,10 +161,10 @@ extension Shard {
         metrics.add(.deflatedBytesIn, message.payload.count)
         metrics.add(.inflatedBytesIn, compression.inflated.count)
         var share = 1 + compression.inflated.count / ShardCompression.bytesPerShare
-        noteMessage(ofBytes: compression.inflated.count, on: connection)
+        let before = noteMessage(ofBytes: compression.inflated.count, on: connection)
         switch (event, connection.live) {
         case (.text(let text), let live?):
-            share = max(share, handleText(text, of: live, on: connection))
+            share = max(share, handleText(text, of: live, on: connection, after: before))
         case (.binary(let packet), let live?): handleAudio(packet, of: live, on: connection)
         // An echo goes back as it came.
         case (.text(let text), nil): sendDeflated(.text, text, on: connection)

@@ -131,9 +131,9 @@ extension Shard {
     ) throws(WebSocketError) -> Int {
         switch event {
         case .text(let message):
-            noteMessage(ofBytes: message.count, on: connection)
+            let before = noteMessage(ofBytes: message.count, on: connection)
             guard let live = connection.live else { return answer(.text, message, on: connection) }
-            return handleText(message, of: live, on: connection)
+            return handleText(message, of: live, on: connection, after: before)
         case .binary(let packet):
             noteMessage(ofBytes: packet.count, on: connection)
             guard let live = connection.live else { return answer(.binary, packet, on: connection) }
@@ -190,9 +190,11 @@ extension Shard {
         return 1
     }
 
+    /// - Parameter before: when the message before it came or went.
     /// - Returns: the messages that it counts as in the tick's share of its connection.
     func handleText(
-        _ message: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection
+        _ message: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection,
+        after before: Instant
     ) -> Int {
         if connection.isTelephone { return receiveLine(message, on: connection) }
         var price = 0
@@ -203,6 +205,10 @@ extension Shard {
                 message, in: live.dialect, audioWithin: live.session.audioLimit)
             metrics.add(event.metric)
             price = event.workPrice
+            if case .ping = event {
+                answerPing(of: live, on: connection, after: before)
+                return spendWork(price, byteCount: byteCount, of: connection)
+            }
             if case .inputAudioBufferAppend = event { byteCount = nil }
             guard admits(event, eventID: eventID, to: live, on: connection) else {
                 return spendWork(price, byteCount: byteCount, of: connection)
@@ -222,6 +228,16 @@ extension Shard {
             step(live, of: connection) { $0.handle(error, at: now) }
         }
         return spendWork(price, byteCount: byteCount, of: connection)
+    }
+
+    /// Answers `parley.ping`. It uses up no quota, as a ping of WebSocket does not, and is no message
+    /// for `message-idle-timeout-ms`: a page that is left open asks for signs of life for ever.
+    private func answerPing(
+        of live: LiveSession, on connection: Connection, after before: Instant
+    ) {
+        guard spendFloodBudget(1, of: connection) else { return }
+        send(.pong, of: live, on: connection)
+        connection.lastMessage = before
     }
 
     /// What a client asks for in `session.update` that is no parameter of its session.

@@ -46,13 +46,15 @@ struct RequestComposer {
     /// The request for the response with an id.
     func request(_ routes: ToolRoutes?, for responseID: String) -> ModelRequest {
         let parameters = core.parameters
-        let messages =
-            overrides.input.map { $0.flatMap { core.conversation.modelMessages(ofInput: $0) } }
+        let instructions = overrides.instructions ?? parameters.instructions
+        var messages =
+            overrides.input.map { core.conversation.modelMessages(ofInput: $0) }
             ?? core.conversation.modelMessages()
+        // Services refuse a request without a message.
+        if messages.isEmpty, instructions.isEmpty { messages = [.user("")] }
         var request = ModelRequest(
-            model: parameters.model,
-            instructions: overrides.instructions ?? parameters.instructions,
-            messages: messages, tools: overrides.tools ?? parameters.tools,
+            model: parameters.model, instructions: instructions, messages: messages,
+            tools: overrides.tools ?? parameters.tools,
             toolChoice: overrides.toolChoice ?? parameters.toolChoice,
             parallelToolCalls: overrides.parallelToolCalls ?? parameters.parallelToolCalls,
             maxOutputTokens: overrides.maxOutputTokens(orOf: parameters))
@@ -95,6 +97,16 @@ extension Conversation {
             }
         case .functionCall, .functionCallOutput, .mcp: break
         }
+    }
+
+    /// The items of `input` as messages to the model. An empty message of the user is left out, unless it
+    /// is the last: that is the one to be answered.
+    fileprivate func modelMessages(ofInput items: [ConversationItem]) -> [ModelMessage] {
+        let messages = items.flatMap { modelMessages(ofInput: $0) }
+        guard let last = items.last, case .message(role: .user, _) = last.kind,
+            last.modelMessages.isEmpty
+        else { return messages }
+        return messages + [.user("")]
     }
 
     /// An item of `input` as messages to the model; empty where it was deleted meanwhile.

@@ -33,6 +33,7 @@ final class RealtimeClient {
     /// its rules.
     private(set) var end: ConnectionEnd?
     private var isOpen = false
+    private var life = SignsOfLife(at: monotonicSeconds())
     private var readBuffer = UnsafeMutableRawBufferPointer.allocate(
         byteCount: 64 << 10, alignment: 16)
 
@@ -53,6 +54,7 @@ final class RealtimeClient {
         if url.isSecure { try socket.secure(host: url.host, trust: trust) }
         framing = WebSocketConnection(role: .client, limits: WebSocketLimits())
         try upgrade(to: url, key: key, fields: fields, subprotocols: subprotocols)
+        life.noteBytes(at: monotonicSeconds())
         isOpen = true
     }
 
@@ -99,7 +101,7 @@ final class RealtimeClient {
     ) throws(CommandFailure) -> (isText: Bool, bytes: [UInt8])? {
         while messages.isEmpty {
             if let closing { throw closing }
-            guard try socket.wait(until: deadline).isSocketReadable else { return nil }
+            guard try waitForSocket(until: deadline).isSocketReadable else { return nil }
             try readMessages()
         }
         return messages.removeFirst()
@@ -110,7 +112,7 @@ final class RealtimeClient {
     /// - Throws: a `CommandFailure` when the server closed the connection or broke its rules.
     func wait(alsoFor other: Int32?, until deadline: Double) throws(CommandFailure) -> Bool {
         if let closing, messages.isEmpty { throw closing }
-        let readiness = try socket.wait(alsoFor: other, until: hasMessage ? 0 : deadline)
+        let readiness = try waitForSocket(alsoFor: other, until: hasMessage ? 0 : deadline)
         if readiness.isSocketReadable { try readMessages() }
         return readiness.isOtherReadable
     }
@@ -181,10 +183,32 @@ final class RealtimeClient {
         }
     }
 
+    /// Waits as the socket does, and asks a silent server for a sign of life. What has come is read first:
+    /// the caller may have been away for long.
+    private func waitForSocket(
+        alsoFor other: Int32? = nil, until deadline: Double
+    ) throws(CommandFailure) -> ClientSocket.Readiness {
+        while true {
+            let readiness = try socket.wait(alsoFor: other, until: min(deadline, life.due))
+            let now = monotonicSeconds()
+            if readiness.isSocketReadable { return readiness }
+            switch life.need(at: now) {
+            case .ping: try send(.ping, [])
+            case .end:
+                end = end ?? .lost
+                throw CommandFailure(
+                    description: "the connection is lost: the server shows no sign of life")
+            case nil: break
+            }
+            if readiness.isOtherReadable || now >= deadline { return readiness }
+        }
+    }
+
     private func readMessages() throws(CommandFailure) {
         var count = 0
         do throws(CommandFailure) {
             guard let read = try socket.read(into: readBuffer) else { return }
+            life.noteBytes(at: monotonicSeconds())
             count = read
         } catch {
             end = end ?? .lost

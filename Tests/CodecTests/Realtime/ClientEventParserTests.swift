@@ -55,6 +55,7 @@ import Testing
                 + #""audio_end_ms":1250}"#,
             event: .outputAudioBufferPlayed(
                 itemID: "i", contentIndex: 0, audioEndMilliseconds: 1_250), isInTable: false),
+        Good(text: #"{"type":"parley.ping","event_id":"e"}"#, event: .ping, isInTable: false),
         Good(
             text: #"{"type":"conversation.item.delete","item_id":"i"}"#,
             event: .conversationItemDelete(itemID: "i")),

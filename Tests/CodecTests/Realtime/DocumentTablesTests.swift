@@ -40,7 +40,8 @@ import Testing
     /// refuses), items of MCP servers without a client's id, and "text", the name before general
     /// availability.
     private static let extensions = [
-        "output_audio_buffer.played", "sequence", "transport", "speculative_response",
+        "output_audio_buffer.played", "parley.ping", "sequence", "transport",
+        "speculative_response",
         "min_interruption_ms", "interruption_needs_words", "audio/opus", "rate",
         "audio.input.format", "audio.output.format", "none of the alternatives fits {}",
         "session.resume", "session.recording", "RealtimeTranscriptionSession",
@@ -63,7 +64,7 @@ import Testing
         let own = Set(ClientEventType.allCases.map(\.rawValue))
         #expect(
             own.subtracting(RealtimeSchema.shared.clientEventTypes) == [
-                "output_audio_buffer.played"
+                "output_audio_buffer.played", "parley.ping",
             ])
         #expect(RealtimeSchema.shared.clientEventTypes.isSubset(of: own))
     }

@@ -140,6 +140,7 @@ extension ServerEventWriterTests {
             .resumeUpdated,
             .goingAway(.restart, millisecondsLeft: 1_500),
             .recordingUpdated(isActive: true),
+            .pong,
         ].map { Sample(name: "plain", event: $0) }
     }
 

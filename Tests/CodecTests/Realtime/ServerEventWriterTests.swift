@@ -47,9 +47,9 @@ import Testing
 
     @Test func everyCaseHasASample() {
         let sampled = Set(Self.samples.map { caseNumber($0.event) })
-        #expect(sampled == Set(0..<39))
+        #expect(sampled == Set(0..<40))
         let types = Set(Self.samples.map(\.event.wireName))
-        #expect(types.count == 46)
+        #expect(types.count == 47)
         #expect(
             types.subtracting(RealtimeSchema.ownServerEvents)
                 .isSubset(of: RealtimeSchema.shared.serverEventTypes))
@@ -98,6 +98,7 @@ import Testing
         case .goingAway: 36
         case .recordingUpdated: 37
         case .dtmfReceived: 38
+        case .pong: 39
         }
     }
 

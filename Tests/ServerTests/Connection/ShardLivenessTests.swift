@@ -121,6 +121,23 @@ import Testing
         }
     }
 
+    @Test func aPingOfTheClientIsAnsweredAndIsNoMessage() throws {
+        var configuration = ServerConfiguration()
+        configuration.messageIdleTimeout = .seconds(300)
+        let (server, client) = try openServer(configuration)
+        let types = client.eventTypes.count
+        for _ in 0..<29 {
+            client.send(#"{"type":"parley.ping","event_id":"mine"}"#)
+            #expect(server.run(for: .seconds(10)))
+        }
+        #expect(
+            Array(client.eventTypes.dropFirst(types)) == Array(repeating: "parley.pong", count: 29))
+        #expect(client.closeCode == nil)
+        client.send(#"{"type":"parley.ping"}"#)
+        #expect(server.run(for: .seconds(20)))
+        #expect(client.closeCode == 1001)
+    }
+
     // MARK: The shard's own lag
 
     /// The process is stopped for ten minutes, in every second of its peers' silence.

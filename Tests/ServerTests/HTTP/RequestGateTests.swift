@@ -91,8 +91,8 @@ import Testing
                 "/admin.js", "/admin/card.js", "/admin/charts.js", "/admin/format.js",
                 "/admin/live.js", "/admin/server.js", "/admin/table.js", "/parley.js",
                 "/parley.d.ts", "/parley/connection.js", "/parley/conversation.js",
-                "/parley/errors.js", "/parley/microphone.js", "/parley/sound.js",
-                "/parley/worklet.js",
+                "/parley/diagnosis.js", "/parley/errors.js", "/parley/liveness.js",
+                "/parley/microphone.js", "/parley/sound.js", "/parley/worklet.js",
             ])
         for route in open {
             guard case .anyPage(let reason) = route.pages else { continue }
@@ -109,7 +109,7 @@ import Testing
 
     @Test func everyBodyIsJSON() {
         for route in Self.routes.all {
-            #expect(Set(route.methods).isSubset(of: [.get, .post]), "\(route.path)")
+            #expect(Set(route.methods).isSubset(of: [.get, .post, .delete]), "\(route.path)")
             guard let request = route.content().request else { continue }
             #expect(request.mediaType == RequestGate.bodyMediaType, "\(route.path)")
         }

@@ -85,6 +85,47 @@ import Testing
                 + #""owned_by":"parley"}]}"#)
     }
 
+    @Test(arguments: [
+        ("/v1/models/parley", 200), ("/v1//models/parley", 200), ("/v1/models/m/one%3A7b", 404),
+        ("/v1/models/", 200), ("/v1//models", 200), ("//v1/models", 200), ("/models", 404),
+        ("//healthz", 404), ("/v1/models/parley/more", 404), ("//", 404),
+    ])
+    func aModelIsFoundByItsNameAndSlashesMeanNothing(path: String, status: Int) throws {
+        #expect(try answer("GET", path).status == status)
+    }
+
+    @Test func aModelWithSlashesIsFoundHoweverTheyAreWritten() throws {
+        var configuration = ServerConfiguration()
+        configuration.defaultModel = "m/one:7b"
+        for path in ["/v1/models/m/one:7b", "/v1/models/m%2Fone%3A7b"] {
+            let server = try SimulatedServer(configuration: configuration)
+            let peer = server.connect()
+            peer.send("GET \(path) HTTP/1.1\r\nHost: localhost:8080\r\n\r\n")
+            #expect(server.run())
+            let (responses, _) = try parseResponses(peer.receive(), answering: [.get])
+            #expect(
+                responses.map { text($0) } == [
+                    #"{"id":"m/one:7b","object":"model","created":0,"owned_by":"parley"}"#
+                ])
+        }
+    }
+
+    @Test func anyPageMayReadWhyItIsRefusedAndWhetherThereIsAPlace() throws {
+        let origin = "Origin: https://evil.example\r\n"
+        let refused = try answer("GET", "/v1/models", origin)
+        #expect(refused.status == 403 && refused.fields["Access-Control-Allow-Origin"] == "*")
+        #expect(text(refused).contains("origin_not_allowed"))
+        for path in ["/readyz", "/healthz", "/.well-known/jwks.json"] {
+            let response = try answer("GET", path, origin)
+            #expect(response.fields["Access-Control-Allow-Origin"] == "*", "\(path)")
+        }
+        // A request with a credential is asked for first, and that is refused.
+        let preflight = try answer(
+            "OPTIONS", "/v1/models", origin + "Access-Control-Request-Method: GET\r\n")
+        #expect(preflight.status == 403)
+        #expect(preflight.fields["Access-Control-Allow-Headers"] == nil)
+    }
+
     @Test func aPageOfAnAllowedOriginMayAsk() throws {
         let origin = "Origin: https://app.example\r\n"
         let preflight = try answer(

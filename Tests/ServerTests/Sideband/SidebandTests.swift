@@ -51,6 +51,23 @@ import Testing
         #expect(client.texts.last { $0.contains("response.done") }?.contains("cancelled") == true)
     }
 
+    @Test(arguments: [true, false])
+    func aPingOfASidebandIsAnsweredToItAlone(isOnAnotherShard: Bool) throws {
+        let world = try SidebandWorld()
+        let client = world.openClient()
+        let sideband = try world.join(client, on: isOnAnotherShard ? world.second : world.first)
+        let other = try world.join(client, on: world.first)
+        let seen = (client.texts.count, other.texts.count)
+        sideband.send(#"{"type":"parley.ping"}"#)
+        world.run()
+        #expect(sideband.eventTypes == ["session.created", "parley.pong"])
+        #expect((client.texts.count, other.texts.count) == seen)
+        client.send(#"{"type":"parley.ping"}"#)
+        world.run()
+        #expect(client.eventTypes.last == "parley.pong")
+        #expect(sideband.events("parley.pong").count == 1 && other.texts.count == seen.1)
+    }
+
     @Test func errorsOfASidebandAreForItAlone() throws {
         let world = try SidebandWorld()
         let client = world.openClient()

@@ -372,6 +372,64 @@ import Testing
         #expect(!StreamedAnswer(peer.receive()).isComplete, "it must not look complete")
     }
 
+    @Test(arguments: [
+        (#","stop":"three""#, "One two "), (#","stop":["none","o t"]"#, "One tw"),
+        (#","stop":[]"#, "One two three four"), (#","stop":null"#, "One two three four"),
+        (#","stop":"four and""#, "One two three four"),
+    ])
+    func aReplyEndsInFrontOfAStopWord(stop: String, said: String) throws {
+        for stream in ["", #","stream":true"#] {
+            let world = try TextWorld(
+                ClosureModel(words: ["One t", "wo thr", "ee", " four"]))
+            let peer = world.send(post(stop + stream))
+            if stream.isEmpty {
+                let (answers, _) = try parseResponses(peer.receive(), answering: [.post])
+                let body = text(try #require(answers.first))
+                #expect(body.contains(#""content":"\#(said)""#), "\(body)")
+                #expect(body.contains(#""finish_reason":"stop""#))
+            } else {
+                let answer = StreamedAnswer(peer.receive())
+                #expect(answer.values(of: "content").joined() == said && answer.isComplete)
+                #expect(answer.values(of: "finish_reason") == ["stop"])
+                #expect(answer.events.last == "[DONE]")
+            }
+            peer.reset()
+            world.expectNothingLeft()
+        }
+    }
+
+    @Test func aStopWordEndsTheModel() throws {
+        let model = ClosureModel { _, host, reply in
+            for word in ["tick ", "tack ", "tock "] {
+                try await reply(.text(word))
+                try await host.sleep(for: .seconds(1))
+            }
+            try await host.sleep(for: .seconds(1_000))
+        }
+        let world = try TextWorld(model)
+        let peer = world.send(post(#","stop":"tock","stream":true"#))
+        #expect(world.server.run(for: .seconds(10)))
+        #expect(world.openRequests == 0 && model.cancelled == 1)
+        let answer = StreamedAnswer(peer.receive())
+        #expect(answer.isComplete && answer.values(of: "content").joined() == "tick tack ")
+    }
+
+    @Test func anEmptyMessageOfTheUserIsAMessage() throws {
+        let world = try TextWorld(ClosureModel(words: ["Yes?"]))
+        let system = #"{"role":"system","content":"Be brief."}"#
+        let empty = #"{"role":"user","content":""}"#
+        for messages in [empty, "\(system),\(empty)", #"\#(empty),\#(empty)"#] {
+            let body = #"{"model":"m","messages":[\#(messages)]}"#
+            let peer = world.send(TextWorld.post(Self.path, body))
+            let (answers, _) = try parseResponses(peer.receive(), answering: [.post])
+            #expect(answers.map(\.status) == [200])
+        }
+        #expect(
+            world.model.requests.map(\.messages) == [
+                [.user("")], [.system("Be brief."), .user("")], [.user("")],
+            ])
+    }
+
     @Test func pagesOfAllowedOriginsMayAsk() throws {
         let world = try TextWorld(ClosureModel(words: ["One"])) {
             $0.allowedOrigins = OriginPattern("https://app.example").map { [$0] } ?? []

@@ -59,7 +59,11 @@ import Testing
             #"{"model":"m","response_format":{"type":"json_object"},\#(chat)}"#,
             #""response_format""#
         ),
-        (#"{"model":"m","stop":["x"],\#(chat)}"#, #""stop""#),
+        (#"{"model":"m","stop":["a","b","c","d","e"],\#(chat)}"#, #""stop""#),
+        (#"{"model":"m","stop":[5],\#(chat)}"#, #""stop[0]""#),
+        (#"{"model":"m","stop":{},\#(chat)}"#, #""stop""#),
+        (#"{"model":"m","seed":1,\#(chat)}"#, #""seed""#),
+        (#"{"model":"m","top_logprobs":2,\#(chat)}"#, #""top_logprobs""#),
         (#"{"model":"m","logprobs":true,\#(chat)}"#, #""logprobs""#),
         (#"{"model":"m","functions":[],\#(chat)}"#, #""functions""#),
         (#"{"model":"m","modalities":["text","audio"],\#(chat)}"#, #""modalities""#),
@@ -69,6 +73,19 @@ import Testing
         #expect(response.status == 400)
         #expect(text(response).contains(#""param":\#(param)}"#), "\(text(response))")
         #expect(text(response).contains(#""type":"invalid_request_error""#))
+    }
+
+    /// Clients such as LangChain know these words, and ask again without the parameter.
+    @Test(arguments: [
+        ("n", "2"), ("seed", "1"), ("logprobs", "true"), ("functions", "[]"),
+        ("response_format", #"{"type":"json_object"}"#),
+    ])
+    func whatIsNotSupportedIsSaidInTheWordsOfOpenAI(name: String, value: String) throws {
+        let response = try answer(
+            "/v1/chat/completions", #"{"model":"m","\#(name)":\#(value),\#(Self.chat)}"#)
+        #expect(response.status == 400)
+        #expect(text(response).contains(#""message":"Unsupported parameter: '\#(name)'"#))
+        #expect(text(response).contains(#""code":"unsupported_parameter""#))
     }
 
     @Test(arguments: [
@@ -101,7 +118,7 @@ import Testing
     }
 
     @Test(arguments: [
-        #"{"model":"m","seed":1,"temperature":0.1,"top_p":1,"user":"u","other":{"a":[]},\#(chat)}"#,
+        #"{"model":"m","seed":null,"temperature":0.1,"top_p":1,"user":"u","other":{"a":[]},\#(chat)}"#,
         #"{"model":"m","n":1,"stop":null,"response_format":{"type":"text"},\#(chat)}"#,
         #"{"model":"m","parallel_tool_calls":false,"tools":[],\#(chat)}"#,
         #"{"model":"m","tools":null,"max_completion_tokens":5,\#(chat)}"#,

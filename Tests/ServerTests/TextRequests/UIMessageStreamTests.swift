@@ -195,6 +195,42 @@ import Testing
         #expect(answers.map(\.status) == [204])
     }
 
+    private func stop(_ id: String = "chat", _ fields: String = "") -> String {
+        "DELETE /api/chat/\(id)/stream HTTP/1.1\r\nHost: localhost\r\n\(fields)\r\n"
+    }
+
+    @Test func aStoppedReplyEndsItsModelAndIsResumedAsFarAsItCame() throws {
+        let world = try TextWorld(Self.slow())
+        world.send(ask()).reset()
+        #expect(world.server.run(for: .milliseconds(2_500)))
+        let page = world.send(stop("chat", "Origin: http://localhost\r\n"))
+        let (answers, _) = try parseResponses(page.receive(), answering: [.delete])
+        #expect(answers.map(\.status) == [204], "without a body, a page needs no type")
+        #expect(world.openRequests == 0 && world.model.cancelled == 1)
+        let answer = StreamedAnswer(world.send(resume()).receive())
+        #expect(said(answer) == "1 2 3 " && answer.isComplete)
+        #expect(answer.values(of: "type").last == "abort" && answer.events.last == "[DONE]")
+        // Once it was delivered, as any other reply.
+        for request in [resume(), stop(), stop("none")] {
+            let method: HTTPMethod = request.hasPrefix("GET") ? .get : .delete
+            let (late, _) = try parseResponses(
+                world.send(request).receive(), answering: [method])
+            #expect(late.map(\.status) == [204])
+        }
+    }
+
+    @Test func aReaderOfAStoppedReplySeesItsEnd() throws {
+        let world = try TextWorld(Self.slow())
+        let reader = world.send(ask())
+        #expect(world.server.run(for: .milliseconds(1_500)))
+        let stopper = world.send(stop())
+        let answer = StreamedAnswer(reader.receive())
+        #expect(said(answer) == "1 2 " && answer.isComplete && world.model.cancelled == 1)
+        reader.reset()
+        stopper.reset()
+        world.expectNothingLeft()
+    }
+
     @Test func theNewestReplyOfAChatIsTheOneToResume() throws {
         let world = try TextWorld(Self.slow())
         let first = world.send(ask())

@@ -35,23 +35,39 @@ Object.assign(globalThis, {
     }
     connect() {}
   },
-  AudioContext: class {
+  AudioContext: class extends EventTarget {
+    static newest = null;
     state = "running";
+    constructor() {
+      super();
+      AudioContext.newest = this;
+    }
+    async resume() {}
     audioWorklet = { addModule: async () => {} };
     createMediaStreamDestination() { return {}; }
     createMediaStreamSource() { return { connect() {}, disconnect() {} }; }
     close() { this.state = "closed"; }
   },
-  Audio: class {
+  Audio: class extends EventTarget {
     static newest = null;
+    static isRefused = false;
     paused = true;
+    muted = false;
+    volume = 1;
     sink = "";
-    constructor() { Audio.newest = this; }
+    constructor() {
+      super();
+      Audio.newest = this;
+    }
     async setSinkId(id) {
       if (id === "broken") throw new Error("no such sink");
       this.sink = id;
     }
-    async play() { this.paused = false; }
+    async play() {
+      if (Audio.isRefused) throw Object.assign(new Error("refused"), { name: "NotAllowedError" });
+      this.paused = false;
+      this.dispatchEvent(new Event("play"));
+    }
     pause() {}
   },
 });
@@ -297,4 +313,102 @@ test("a turn that is refused is over, and is not sent again", async () => {
   const next = await comeBack(socket);
   catchUp(next);
   assert.deepEqual(next.types(...marks), []);
+});
+
+// ---- Sound that cannot be heard ----
+
+/** A session whose reply plays, what is heard of it, and what is told. */
+async function speaking(context) {
+  const timers = [];
+  context.mock.method(globalThis, "setTimeout", (action, ms) => timers.push({ action, ms }));
+  Audio.isRefused = false;
+  const made = await open();
+  const told = [];
+  made.session.on("output", (output) => told.push(output));
+  made.session.unlock();
+  await settled();
+  const thread = node("parley-player");
+  const message = new Uint8Array(24 + 48_000).fill(9);
+  message.set([1, 0, 0, 0, 0, 0, 0, 0, 97, ...new Uint8Array(15)]);
+  made.socket.onmessage({ data: message.buffer });
+  await settled();
+  await play(thread, 100);
+  const played = async () => {
+    await play(thread, 100);
+    return thread.processor.buffer.heard?.ms;
+  };
+  /** Lets the time pass after which a pause is told. */
+  const wait = () => timers.filter(({ ms }) => ms === 1000).forEach(({ action }) => action());
+  return { ...made, told, played, wait };
+}
+
+test("a pause of the system is undone, and nothing of the reply is lost", async (context) => {
+  const { told, log, played } = await speaking(context);
+  const before = await played();
+  assert.ok(before > 0);
+  Audio.newest.paused = true;
+  Audio.newest.dispatchEvent(new Event("pause"));
+  assert.equal(Audio.newest.paused, false);
+  assert.ok(await played() > before);
+  Audio.newest.muted = true;
+  assert.deepEqual([told, log], [[], []]);
+});
+
+for (const [name, hush] of [
+  ["a pause", () => { Audio.newest.paused = true; Audio.newest.dispatchEvent(new Event("pause")); }],
+  ["a suspended context", () => {
+    AudioContext.newest.state = "suspended";
+    AudioContext.newest.dispatchEvent(new Event("statechange"));
+  }],
+  ["an interrupted context", () => {
+    AudioContext.newest.state = "interrupted";
+    AudioContext.newest.dispatchEvent(new Event("statechange"));
+  }],
+]) {
+  test(`${name} that cannot be undone holds the reply and is told, and a tap goes on`,
+    async (context) => {
+      const { session, told, log, played, wait } = await speaking(context);
+      Audio.isRefused = true;
+      hush();
+      await settled();
+      const held = await played();
+      assert.equal(await played(), held);
+      wait();
+      assert.deepEqual([told, log, session.isOutputPaused], [["paused"], ["output_paused"], true]);
+      Audio.isRefused = false;
+      AudioContext.newest.state = "running";
+      session.unlock();
+      await settled();
+      assert.deepEqual([told, session.isOutputPaused], [["paused", "playing"], false]);
+      assert.ok(await played() > held);
+    });
+}
+
+test("what is muted again at once is meant", async (context) => {
+  const { told, played } = await speaking(context);
+  const mute = () => {
+    Audio.newest.muted = true;
+    Audio.newest.dispatchEvent(new Event("volumechange"));
+  };
+  mute();
+  assert.equal(Audio.newest.muted, false);
+  Audio.newest.dispatchEvent(new Event("volumechange"));
+  mute();
+  await settled();
+  const held = await played();
+  assert.deepEqual([told, await played()], [["paused"], held]);
+});
+
+test("a reply that the browser does not play before a tap waits for it", async (context) => {
+  Audio.isRefused = true;
+  const { session, log } = await open();
+  session.unlock();
+  await settled();
+  assert.deepEqual(log, ["playback_blocked"]);
+  const thread = node("parley-player");
+  assert.equal(thread.processor.isHeld, true);
+  Audio.isRefused = false;
+  session.unlock();
+  await settled();
+  assert.equal(thread.processor.isHeld, false);
 });

@@ -79,8 +79,8 @@ async function settled() {
   for (let turn = 0; turn < 20; turn++) await Promise.resolve();
 }
 
-function make(token = "") {
-  const browser = new Browser();
+function make(token = "", window = undefined) {
+  const browser = Object.assign(new Browser(), { window });
   const connection = new Connection("ws://server/v1/realtime?model=m", token, browser);
   const log = [];
   connection.onEvent = ({ type }) => log.push(type);
@@ -197,6 +197,10 @@ const refusals = [
   [{ "/v1/models": [429, { error: {} }] }, "rate_limited"],
   [{ "/readyz": [503, {}] }, "server_full"],
   [{ "/v1/models": [0] }, "network_lost"],
+  [{ "/v1/models": [502, {}] }, "network_lost"],
+  [{ "/v1/models": [421, { error: { code: "host_not_allowed" } }] }, "host_refused"],
+  [{ "/v1/models": [404, {}] }, "no_server"],
+  [{}, "websocket_blocked"],
 ];
 for (const [answers, code] of refusals) {
   test(`a first connection that does not open is ${code}`, async () => {
@@ -208,6 +212,47 @@ for (const [answers, code] of refusals) {
     await assert.rejects(opening, { name: "ParleyError", code });
   });
 }
+
+test("a page whose origin is refused may send no credential, and finds out without it", async () => {
+  const { browser, connection } = make("ek");
+  const { fetch } = browser;
+  browser.answers["/v1/models"] = [403, { error: { code: "origin_not_allowed" } }];
+  browser.fetch = async (url, options) => {
+    // The preflight fails.
+    if (options.headers?.Authorization) throw new TypeError("Failed to fetch");
+    return fetch(url, options);
+  };
+  const opening = connection.open();
+  await settled();
+  browser.socket.end(1006);
+  await assert.rejects(opening, { code: "origin_refused" });
+});
+
+test("what the browser blocks itself has a reason of its own", async () => {
+  const page = Object.assign(new EventTarget(), { document: new EventTarget(), location: {} });
+  const blocked = make("", page);
+  const opening = blocked.connection.open();
+  await settled();
+  const violation = Object.assign(new Event("securitypolicyviolation"), {
+    blockedURI: "ws://server", disposition: "enforce", effectiveDirective: "connect-src",
+  });
+  page.document.dispatchEvent(violation);
+  blocked.browser.socket.end(1006);
+  await assert.rejects(opening, { code: "policy_blocked", detail: "connect-src ws://server" });
+  // A policy that only reports blocks nothing.
+  const reported = make("", page);
+  const second = reported.connection.open();
+  await settled();
+  page.document.dispatchEvent(Object.assign(violation, { disposition: "report" }));
+  reported.browser.socket.end(1006);
+  await assert.rejects(second, { code: "websocket_blocked" });
+  const secure = make("", {
+    ...page, addEventListener() {}, removeEventListener() {}, location: { protocol: "https:" } });
+  secure.browser.WebSocket = class {
+    constructor() { throw Object.assign(new Error("insecure"), { name: "SecurityError" }); }
+  };
+  await assert.rejects(secure.connection.open(), { code: "insecure_address" });
+});
 
 test("a credential that no subprotocol can have is refused here", async () => {
   await assert.rejects(make("a b").connection.open(), { code: "invalid_credential" });
@@ -276,7 +321,8 @@ test("a first attempt that does not open in time is a lost network", async () =>
   const opening = connection.open();
   await settled();
   await browser.pass(10_000);
-  await assert.rejects(opening, { code: "network_lost" });
+  // The server answers requests, and a WebSocket does not open.
+  await assert.rejects(opening, { code: "websocket_blocked" });
 });
 
 for (const path of ["/v1/models", "/readyz"]) {
@@ -353,12 +399,45 @@ test("a newer attempt is not overtaken by the failure of the one before", async 
   assert.equal(browser.sockets.length, 3);
 });
 
+/** What was asked for as a sign of life. */
+const pings = ({ sent }) => sent.filter((text) => JSON.parse(text).type === "parley.ping").length;
+
+test("a connection without signs of life is left, also while the first answer is awaited", async () => {
+  const { browser, connection, log } = await opened();
+  connection.awaits = () => true;
+  for (let half = 0; half < 13; half++) await browser.pass(500);
+  assert.deepEqual([browser.sockets.length, pings(browser.socket)], [1, 1]);
+  await browser.pass(500);
+  assert.deepEqual([browser.sockets.length, log.at(-1)], [2, "lost"]);
+  assert.equal(browser.socket.address.searchParams.get("resume"), "sess_a.x");
+  // The next one opens, and is silent, too.
+  browser.socket.open();
+  for (let half = 0; half < 18; half++) await browser.pass(500);
+  assert.equal(browser.sockets.length, 3);
+  const first = make();
+  const opening = first.connection.open();
+  await settled();
+  first.browser.socket.open();
+  for (let half = 0; half < 18; half++) await first.browser.pass(500);
+  await assert.rejects(opening, { code: "websocket_blocked" });
+});
+
+test("the answer to a question is a sign of life, and no event of the session", async () => {
+  const { browser, log } = await opened();
+  for (let second = 0; second < 60; second++) {
+    await browser.pass(1000);
+    if (pings(browser.socket) > second / 11) browser.socket.tell({ type: "parley.pong" });
+  }
+  assert.deepEqual([browser.sockets.length, log], [1, ["session.created"]]);
+  assert.ok(pings(browser.socket) >= 4);
+});
+
 test("bytes that do not leave show a dead network", async () => {
   const { browser } = await opened();
   browser.socket.bufferedAmount = 5000;
-  for (let second = 0; second < 9; second++) await browser.pass(1000);
+  for (let half = 0; half < 13; half++) await browser.pass(500);
   assert.equal(browser.sockets.length, 1);
-  for (let second = 0; second < 3; second++) await browser.pass(1000);
+  await browser.pass(500);
   assert.equal(browser.sockets.length, 2);
 });
 

@@ -200,13 +200,68 @@ test("what is still said of a stopped reply is no hop of the next turn", async (
   assert.equal(hops.length, 1);
 });
 
-test("another session begins empty", async () => {
-  const { session, socket } = await open();
+test("another session begins with the messages that were never sent, and shows what became of the others",
+  async () => {
+    const { session, socket, log } = await open();
+    session.say("answered");
+    const { item } = socket.last("conversation.item.create");
+    socket.tell({ type: "conversation.item.added", item });
+    session.say("on its way");
+    const entries = [];
+    session.on("entry", ({ text, state }) => entries.push([text, state]));
+    socket.end(1006);
+    session.say("typed meanwhile");
+    while (Socket.all.at(-1) === socket) await settled();
+    const next = Socket.all.at(-1);
+    next.answers = true;
+    next.open();
+    next.tell({
+      type: "parley.resumed", recovered: false, session: { id: "sess_b" },
+      resume: { ...resume, epoch: 2 },
+    });
+    assert.deepEqual(session.transcript.entries.map(({ text, state }) => [text, state]), [
+      ["on its way", "unsure"], ["typed meanwhile", "done"],
+    ]);
+    assert.deepEqual(entries.slice(-2), [["on its way", "unsure"], ["typed meanwhile", "done"]]);
+    assert.deepEqual([log, session.activity], [["message_lost"], "thinking"]);
+    assert.deepEqual(next.types(...marks), []);
+    catchUp(next);
+    assert.deepEqual(next.types(...marks), ["conversation.item.create", "response.create"]);
+    assert.equal(next.last("conversation.item.create").item.content[0].text, "typed meanwhile");
+  });
+
+test("another session without anything typed begins empty", async () => {
+  const { session, socket, log } = await open();
   session.say("hello");
+  socket.tell({
+    type: "conversation.item.added", item: socket.last("conversation.item.create").item,
+  });
   const next = await comeBack(socket, { recovered: false, id: "sess_b", epoch: 2 });
   catchUp(next);
   assert.deepEqual(next.types(...marks), []);
-  assert.deepEqual(session.transcript.entries, []);
+  assert.deepEqual([session.transcript.entries, session.activity, log], [[], "idle", []]);
+});
+
+test("what was typed shows at the end of a session, and after a refusal, that it was not received",
+  async () => {
+    const { session, socket } = await open();
+    session.say("refused");
+    socket.refuse("conversation.item.create");
+    session.say("sent");
+    const entries = [];
+    session.on("entry", ({ text, state }) => entries.push([text, state]));
+    socket.end(1013);
+    await settled();
+    assert.equal(session.transcript.entries[0].state, "failed");
+    assert.deepEqual(entries, [["sent", "unsure"]]);
+  });
+
+test("speech that was cut off with its session is to be said again", async () => {
+  const { socket, log } = await open();
+  socket.tell({ type: "input_audio_buffer.speech_started", item_id: "u" });
+  const next = await comeBack(socket, { recovered: false, id: "sess_b", epoch: 2 });
+  catchUp(next);
+  assert.deepEqual(log, ["speech_lost"]);
 });
 
 test("functions run beside each other, and the reply to them is asked for once", async () => {

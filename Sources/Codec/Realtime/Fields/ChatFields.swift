@@ -13,6 +13,8 @@ enum ChatCompletionFields: FieldTable {
         "max_tokens", .integer(in: tokens), "The older name of max_completion_tokens.")
     static let maxCompletionTokens = OptionalField(
         "max_completion_tokens", .integer(in: tokens), "Maximum tokens of the reply.")
+    static let stop = OptionalField(
+        "stop", StopWordsRule(), "In front of which words the reply ends.")
     static let stream = DefaultedField(
         "stream", .boolean, default: false, "Whether the reply is streamed.")
 
@@ -31,11 +33,23 @@ enum ChatCompletionFields: FieldTable {
                     "Functions that the model may call."),
                 .optional("tool_choice", .any, "Whether the model must call one, and which."),
                 parallelToolCalls.entry, maxTokens.entry, maxCompletionTokens.entry,
-                stream.entry,
+                stop.entry, stream.entry,
                 .optional(
                     "stream_options", .nullable(.anyObject),
                     "If include_usage is true, the last piece has the usage."),
             ])
+    }
+}
+
+/// One stop word, or a list of them.
+struct StopWordsRule: ValueRule {
+    private let list = NamesRule(maximum: StopWords.maxCount)
+
+    var schema: ValueSchema { .oneOf([NameRule(mayBeEmpty: true).schema, list.schema]) }
+
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> StopWords {
+        guard value.kind == .string else { return StopWords(try list.read(value, at: path)) }
+        return StopWords([try NameRule(mayBeEmpty: true).read(value, at: path)])
     }
 }
 

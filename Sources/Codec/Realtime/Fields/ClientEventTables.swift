@@ -15,6 +15,7 @@ package enum ClientEventType: String, CaseIterable, Sendable {
     case responseCancel = "response.cancel"
     case outputAudioBufferClear = "output_audio_buffer.clear"
     case outputAudioBufferPlayed = "output_audio_buffer.played"
+    case ping = "parley.ping"
 
     /// The fields of the event.
     package var table: ObjectTable {
@@ -41,6 +42,7 @@ package enum ClientEventType: String, CaseIterable, Sendable {
         case .outputAudioBufferClear: "Stops the audio that is being played."
         case .outputAudioBufferPlayed:
             "Reports how much of an item has been played (an extension of Parley)."
+        case .ping: "Asks for parley.pong, a sign of life (an extension of Parley)."
         }
     }
 
@@ -48,7 +50,7 @@ package enum ClientEventType: String, CaseIterable, Sendable {
         switch self {
         case .sessionUpdate: [SessionUpdateFields.session.entry]
         case .inputAudioBufferAppend: [AppendFields.audio.entry, AppendFields.sequence.entry]
-        case .inputAudioBufferCommit, .inputAudioBufferClear, .outputAudioBufferClear: []
+        case .inputAudioBufferCommit, .inputAudioBufferClear, .outputAudioBufferClear, .ping: []
         case .conversationItemCreate:
             [ItemCreateFields.item.entry, ItemCreateFields.previousItemID.entry]
         case .conversationItemDelete, .conversationItemRetrieve: [ItemFields.itemID.entry]

@@ -101,6 +101,7 @@ package enum ServerEventTables {
             event(
                 "parley.recording.updated", "The answer to a client's consent to a recording.",
                 [FieldEntry("active", .boolean, "Whether the session is recorded from now on.")]),
+            event("parley.pong", "The answer to parley.ping: a sign of life.", []),
             event(
                 "parley.going_away", "The session ends soon.",
                 [

@@ -91,6 +91,10 @@ function showMessage(element, { role, text, cut, state }, userName) {
   const parts = [
     make("span", "unseen", role === "user" ? `${userName}: ` : "Agent: "), make("span", "text", shown),
   ];
+  const notes = { failed: "Not sent.", unsure: "It may not have been received." };
+  if (text && role === "user" && notes[state]) {
+    parts.push(make("span", "note", ` ${notes[state]}`));
+  }
   if (cut) {
     parts.push(make("span", "unseen", " Not heard: "), make("del", "cut", cut));
   }

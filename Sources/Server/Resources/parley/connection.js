@@ -4,7 +4,9 @@
 // The connection shows and plays nothing, and does not send again what was lost on its way to the server:
 // parley.js does.
 
-import { ParleyError, refusal } from "./errors.js";
+import { PolicyWatch, diagnose, isMixed } from "./diagnosis.js";
+import { ParleyError } from "./errors.js";
+import { Liveness, checkInterval } from "./liveness.js";
 
 /** How long coming back is tried at least and at most, in ms: the page's clock may be wrong. */
 const leastPatience = 30_000;
@@ -12,11 +14,14 @@ const mostPatience = 3_600_000;
 /** Close codes after which the session goes on: a connection that broke, a server that restarts. */
 const returnCodes = [1006, 1012];
 /** Errors after which no attempt can succeed. */
-const hopeless = ["credential_refused", "invalid_credential", "origin_refused"];
+const hopeless = [
+  "credential_refused", "invalid_credential", "origin_refused", "host_refused", "insecure_address",
+  "policy_blocked",
+];
 /** Close code: another connection has the session. */
 const takenOver = 4409;
-/** The connection counts as lost when so long, in ms, sent bytes wait, none of them leaves, and nothing comes. */
-const longestStall = 10_000;
+/** Asks for a sign of life. A server that does not know the event answers with an error, which is one. */
+const ping = { type: "parley.ping", event_id: "parley-js-ping" };
 /** How long, in ms, a connection may take to open, and the requests that show why one did not. */
 const longestAttempt = 10_000;
 
@@ -86,8 +91,14 @@ export class Connection {
   #attempt = 0;
   /** How the first attempt is settled; null: it was. */
   #opening = null;
-  #stall = { timer: 0, bytes: 0, since: 0 };
+  /** The signs of life of the open connection, and the timer of the next check. */
+  #life = null;
+  #check = 0;
   #onOnline = () => this.hurry();
+  /** A page that is shown again may have slept. */
+  #onVisible = () => {
+    if (this.isOpen) this.#watch();
+  };
 
   /** Receives every event. */
   onEvent = () => {};
@@ -102,6 +113,8 @@ export class Connection {
   onEnd = () => {};
   /** The audio that the page has: item and ms; null: none. */
   played = () => null;
+  /** Whether the page awaits something of the server. */
+  awaits = () => false;
 
   /**
    * @param {string} address of the WebSocket, with its parameters
@@ -114,6 +127,7 @@ export class Connection {
     this.#backoff = new Backoff({ random: host.random });
     // The browser notices a lost network late or never, but tells when there is one again.
     host.window?.addEventListener("online", this.#onOnline);
+    host.window?.addEventListener("visibilitychange", this.#onVisible);
   }
 
   /** Begins a session. Resolves with its first event, rejects with a ParleyError. */
@@ -139,7 +153,9 @@ export class Connection {
    *  no connection. */
   send(message) {
     if (!this.isOpen) return false;
+    const before = this.waitingBytes;
     this.#socket.send(message instanceof Uint8Array ? message : JSON.stringify(message));
+    this.#life?.handleSent(this.waitingBytes - before);
     return true;
   }
 
@@ -153,6 +169,7 @@ export class Connection {
   hurry() {
     if (!this.#place || this.#hasEnded) return;
     this.#host.clearTimeout(this.#timer);
+    this.#host.clearTimeout(this.#check);
     if (this.#socket?.readyState === 0) {
       abandon(this.#socket);
     } else if (this.#socket) {
@@ -167,9 +184,10 @@ export class Connection {
   async #connect(query) {
     let socket;
     const attempt = ++this.#attempt;
+    const policy = new PolicyWatch(this.#host.window?.document);
     try {
       const token = typeof this.#token === "function" ? await this.#token() : this.#token;
-      if (this.#hasEnded || attempt !== this.#attempt) return;
+      if (this.#hasEnded || attempt !== this.#attempt) return policy.end();
       this.#credential = token;
       // A browser can set no header on a WebSocket, so the credential is sent as a subprotocol.
       const protocols = token ? ["realtime", `openai-insecure-api-key.${token}`] : ["realtime"];
@@ -177,27 +195,38 @@ export class Connection {
       for (const [name, value] of Object.entries(query)) address.searchParams.set(name, value);
       socket = new this.#host.WebSocket(address.href, protocols);
     } catch (cause) {
-      if (attempt === this.#attempt) this.#handleFailure(cause);
-      return;
+      if (attempt === this.#attempt) this.#handleFailure(this.#explain(policy, cause));
+      return policy.end();
     }
     this.#socket = socket;
     let wasOpen = false;
     this.#timer = this.#host.setTimeout(() => {
       abandon(socket);
-      this.#handleClose(1006, "", false);
+      this.#handleClose(1006, "", false, policy);
     }, longestAttempt);
     socket.binaryType = "arraybuffer";
     socket.onopen = () => {
       wasOpen = true;
+      policy.end();
       this.#host.clearTimeout(this.#timer);
+      this.#life = new Liveness(this.#host.now());
       this.#watch();
     };
     socket.onmessage = ({ data }) => {
-      this.#stall.since = this.#host.now();
+      this.#life.handleMessage(this.#host.now());
       if (typeof data === "string") this.#handle(JSON.parse(data));
       else this.onAudio(data);
     };
-    socket.onclose = ({ code, reason }) => this.#handleClose(code, reason, wasOpen);
+    socket.onclose = ({ code, reason }) => this.#handleClose(code, reason, wasOpen, policy);
+  }
+
+  /** Why the browser itself does not open the address; `cause` where that is not the reason. */
+  #explain(policy, cause) {
+    if (cause instanceof ParleyError) return cause;
+    if (isMixed(this.#address, this.#host.window?.location)) {
+      return new ParleyError("insecure_address", this.#address.origin, cause ?? undefined);
+    }
+    return policy.error(this.#address) ?? cause;
   }
 
   /** There is no credential, or none that can be sent. */
@@ -212,6 +241,7 @@ export class Connection {
 
   #handle(event) {
     const before = this.#place;
+    if (event.type === "parley.pong") return;
     if (event.resume) this.#place = { offset: 0, ...before, ...event.resume };
     if (this.#place && before && this.#place.epoch !== before.epoch) this.#place.offset = 0;
     if (this.#place && event.offset) this.#place.offset = event.offset;
@@ -231,11 +261,11 @@ export class Connection {
     this.onEvent(event);
   }
 
-  async #handleClose(code, reason, wasOpen) {
+  async #handleClose(code, reason, wasOpen, policy) {
     this.#socket = null;
     this.#host.clearTimeout(this.#timer);
-    this.#host.clearTimeout(this.#stall.timer);
-    if (this.#hasEnded) return;
+    this.#host.clearTimeout(this.#check);
+    if (this.#hasEnded) return policy.end();
     if (code === takenOver) return this.#end(new ParleyError("session_taken", reason));
     if (wasOpen && !returnCodes.includes(code)) {
       return this.#end(new ParleyError("session_ended", reason || `code ${code}`));
@@ -243,7 +273,8 @@ export class Connection {
     if (this.#place) this.#lose();
     // Why a WebSocket did not open is hidden from a page; an HTTP request shows it.
     const attempt = this.#attempt;
-    const error = wasOpen ? null : await this.#diagnose();
+    const error = wasOpen ? null : await this.#diagnose(policy);
+    policy.end();
     if (attempt === this.#attempt) this.#tryAgain(error ?? new ParleyError("network_lost", reason));
   }
 
@@ -267,8 +298,9 @@ export class Connection {
     this.#replaced = [];
     this.#socket = null;
     this.#host.clearTimeout(this.#timer);
-    this.#host.clearTimeout(this.#stall.timer);
+    this.#host.clearTimeout(this.#check);
     this.#host.window?.removeEventListener("online", this.#onOnline);
+    this.#host.window?.removeEventListener("visibilitychange", this.#onVisible);
     if (!this.#opening) return this.onEnd(error);
     this.#opening.reject(error ?? new ParleyError("session_ended"));
     this.#opening = null;
@@ -288,36 +320,36 @@ export class Connection {
   }
 
   /** The error of a connection that did not open, from the answers to ordinary requests. */
-  async #diagnose() {
-    const origin = new URL(this.#address);
-    origin.protocol = origin.protocol.replace("ws", "http");
+  async #diagnose(policy) {
+    const known = this.#explain(policy, null);
+    if (known) return known;
     const abort = new AbortController();
     const timer = this.#host.setTimeout(() => abort.abort(), longestAttempt);
-    const { signal } = abort;
     try {
-      const headers = this.#credential ? { Authorization: `Bearer ${this.#credential}` } : {};
-      const models = await this.#host.fetch(new URL("/v1/models", origin), { headers, signal });
-      if (!models.ok) {
-        const { error } = await models.json();
-        return refusal(models.status, error?.code, error?.message);
-      }
-      const ready = await this.#host.fetch(new URL("/readyz", origin), { signal });
-      return refusal(ready.status, "", "");
-    } catch (cause) {
-      return new ParleyError("network_lost", "", cause);
+      const error = await diagnose(
+        this.#address, this.#credential, this.#host.fetch, abort.signal);
+      // What the policy has blocked may be reported after the connection's end.
+      return policy.error(this.#address) ?? error;
     } finally {
       this.#host.clearTimeout(timer);
     }
   }
 
-  /** A connection into a dead network stays open for minutes: bytes that do not leave show it. */
+  /** Asks for signs of life, and leaves a connection that shows none. */
   #watch() {
-    this.#host.clearTimeout(this.#stall.timer);
-    const bytes = this.waitingBytes;
-    const now = this.#host.now();
-    if (bytes === 0 || bytes < this.#stall.bytes) this.#stall.since = now;
-    this.#stall.bytes = bytes;
-    if (bytes && now - this.#stall.since > longestStall) return this.hurry();
-    this.#stall.timer = this.#host.setTimeout(() => this.#watch(), 1000);
+    this.#host.clearTimeout(this.#check);
+    const isAwaited = this.#opening !== null || this.#lostAt !== null || this.awaits();
+    const verdict = this.#life.check(this.#host.now(), this.waitingBytes, isAwaited);
+    if (verdict === "dead") return this.#handleDeath();
+    if (verdict === "ask") this.send(ping);
+    this.#check = this.#host.setTimeout(() => this.#watch(), checkInterval);
+  }
+
+  /** The connection only seems open. */
+  #handleDeath() {
+    if (this.#place && (this.#lostAt === null || !this.#isTooLate())) return this.hurry();
+    abandon(this.#socket);
+    // A first connection that was never answered is examined as one that did not open.
+    this.#handleClose(1006, "", this.#opening === null, new PolicyWatch(null));
   }
 }

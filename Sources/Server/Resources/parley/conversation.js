@@ -9,7 +9,8 @@ function makeEntry(id, kind, role) {
     text: "",
     /** The words of a reply that were not heard, because it was interrupted. */
     cut: "",
-    /** "pending": no words yet. "streaming": more may come. "done". "failed": there are no words. */
+    /** "pending": no words yet. "streaming": more may come. "done". "failed": there are no words, or the
+     *  server does not have them. "unsure": a typed message that the server may have got. */
     state: "pending",
   };
 }
@@ -108,9 +109,12 @@ export class Transcript {
     return this.#entries.get(id);
   }
 
-  /** Another conversation begins. */
-  clear() {
-    this.#entries.clear();
+  /**
+   * Another conversation begins.
+   * @param {Set<string>} kept ids of the entries that are a part of it
+   */
+  clear(kept = new Set()) {
+    for (const id of this.#entries.keys()) if (!kept.has(id)) this.#entries.delete(id);
     this.#isRetold = false;
   }
 
@@ -127,6 +131,12 @@ export class Transcript {
     const wasRetold = this.#isRetold;
     this.#isRetold = false;
     return wasRetold;
+  }
+
+  /** What became of a message that the user has typed. Returns the entry, or undefined without it. */
+  mark(id, state) {
+    const entry = this.find(id);
+    return entry && Object.assign(entry, { state });
   }
 
   /** A message that the user has typed, before the server knows it. Returns the entry. */

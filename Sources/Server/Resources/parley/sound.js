@@ -2,6 +2,7 @@
 // MediaStream into one <audio> element, as a call's voice does: browsers cancel the echo of that, but not
 // everywhere the echo of what an AudioContext plays itself.
 
+import { PolicyWatch, fileError } from "./diagnosis.js";
 import { ParleyError } from "./errors.js";
 
 /** Bytes before the audio of a binary message (PROTOCOL.md, binary output). */
@@ -14,6 +15,10 @@ const pcmRate = 24000;
 const microsecondsPerPacket = 20_000;
 /** Messages that wait for the worklet, at most: 10 s of audio. */
 const longestBacklog = 500;
+/** How long sound may be paused before the user is told, in ms: until then it is tried to go on. */
+const longestPause = 1000;
+/** A pause that comes so soon, in ms, after one that was undone is meant. */
+const shortestPlay = 3000;
 
 const opusConfig = { codec: "opus", sampleRate: opusRate, numberOfChannels: 1 };
 
@@ -48,20 +53,45 @@ export function floats(bytes) {
   return samples;
 }
 
-/** The AudioContext with its worklet, and the element that plays. */
+/**
+ * The AudioContext with its worklet, and the element that plays.
+ *
+ * Invariant: `isHeld` is true whenever nothing can be heard, and what plays then must wait. Headsets,
+ * telephone calls and browsers pause the element or the context; that is undone once, and told where it
+ * does not go on.
+ */
 export class Sound {
   #element = null;
   #destination = null;
   #loading = null;
   #sink = "";
+  #workletUrl;
+  /** Whether sound was heard before: then it is paused, and else blocked. */
+  #hasPlayed = false;
+  /** Whether the user was told since the last tap, and whether `onPaused(true)` was the way. */
+  #isTold = false;
+  #isPaused = false;
+  #undoneAt = -Infinity;
+  #pause = 0;
   #listening = new AbortController();
 
   /** Made by `unlock`; null before. */
   context = null;
+  /** Whether nothing can be heard. */
+  isHeld = true;
+  /** `isHeld` has changed. */
+  onHeld = () => {};
   /** Called where the browser does not play. */
   onBlocked = () => {};
+  /** Called where sound has stopped and does not go on by itself (true), and when it goes on (false). */
+  onPaused = () => {};
   /** The chosen loudspeaker cannot be used. Receives a ParleyError. */
   onSpeakerLost = () => {};
+
+  /** @param {string | URL | undefined} workletUrl of worklet.js, where it is not beside this file */
+  constructor(workletUrl) {
+    this.#workletUrl = workletUrl;
+  }
 
   /**
    * Makes and starts the context and the element. Call it inside the handler of a tap, a click or a key,
@@ -72,8 +102,8 @@ export class Sound {
   unlock() {
     if (!this.context) this.#make();
     if (this.context.state === "closed") return;
-    if (this.context.state !== "running") this.context.resume().catch(() => this.onBlocked());
-    if (this.#element.paused) this.#element.play().catch(() => this.onBlocked());
+    this.#isTold = false;
+    this.#start();
   }
 
   /** Resolves with the context when the worklet is loaded. */
@@ -81,9 +111,9 @@ export class Sound {
     this.unlock();
     try {
       await this.#loading;
-    } catch (cause) {
+    } catch (error) {
       this.#loading = this.#load();
-      throw new ParleyError("network_lost", "the sound worklet was not loaded", cause);
+      throw error;
     }
     return this.context;
   }
@@ -116,6 +146,7 @@ export class Sound {
   /** Ends the context. */
   close() {
     this.#listening.abort();
+    clearTimeout(this.#pause);
     this.#element?.pause();
     if (this.context && this.context.state !== "closed") this.context.close();
   }
@@ -137,6 +168,55 @@ export class Sound {
     document.addEventListener("visibilitychange", () => {
       if (!document.hidden) this.unlock();
     }, { signal });
+    const review = () => this.#review();
+    for (const name of ["pause", "play", "playing", "volumechange"]) {
+      this.#element.addEventListener?.(name, review, { signal });
+    }
+    this.context.addEventListener?.("statechange", review, { signal });
+  }
+
+  /** Starts what does not play. */
+  #start() {
+    const refuse = () => this.#tell();
+    if (this.context.state !== "running") this.context.resume().catch(refuse);
+    if (this.#element.muted) this.#element.muted = false;
+    if (this.#element.volume === 0) this.#element.volume = 1;
+    if (this.#element.paused) this.#element.play().catch(refuse);
+    clearTimeout(this.#pause);
+    // A browser that waits for a tap may not answer at all.
+    if (this.#hasPlayed && this.#isSilent) this.#pause = setTimeout(refuse, longestPause);
+    this.#review();
+  }
+
+  get #isSilent() {
+    const { paused, muted, volume } = this.#element;
+    return paused || muted || volume === 0 || this.context.state !== "running";
+  }
+
+  /** Something of the element or of the context has changed. */
+  #review() {
+    if (this.context.state === "closed" || this.#isSilent === this.isHeld) return;
+    this.isHeld = this.#isSilent;
+    this.onHeld(this.isHeld);
+    if (!this.isHeld) {
+      clearTimeout(this.#pause);
+      this.#hasPlayed = true;
+      this.#isTold = false;
+      if (this.#isPaused) this.onPaused(this.#isPaused = false);
+      return;
+    }
+    const now = performance.now();
+    if (now - this.#undoneAt < shortestPlay) return this.#tell();
+    this.#undoneAt = now;
+    this.#start();
+  }
+
+  /** Nothing can be heard, and nothing is tried any more until the next tap. */
+  #tell() {
+    if (this.#isTold || !this.#isSilent || this.#listening.signal.aborted) return;
+    this.#isTold = true;
+    if (!this.#hasPlayed) return this.onBlocked();
+    this.onPaused(this.#isPaused = true);
   }
 
   /** The loudspeaker that was chosen before there was sound: the browser's choice takes its place. */
@@ -157,9 +237,31 @@ export class Sound {
   }
 
   #load() {
-    const loading = this.context.audioWorklet.addModule(new URL("./worklet.js", import.meta.url));
+    const loading = this.#loadWorklet();
     loading.catch(() => {});
     return loading;
+  }
+
+  async #loadWorklet() {
+    const url = this.#address;
+    const policy = new PolicyWatch(globalThis.document);
+    try {
+      await this.context.audioWorklet.addModule(url);
+    } catch (cause) {
+      throw await fileError(url, policy, cause);
+    } finally {
+      policy.end();
+    }
+  }
+
+  /** The address of worklet.js. Bundlers know this form, and some bundles have no address of their own. */
+  get #address() {
+    try {
+      if (this.#workletUrl) return new URL(this.#workletUrl, globalThis.location?.href);
+      return new URL("./worklet.js", import.meta.url);
+    } catch (cause) {
+      throw new ParleyError("file_lost", String(this.#workletUrl ?? "worklet.js"), cause);
+    }
   }
 }
 
@@ -231,8 +333,14 @@ export class Player {
       numberOfInputs: 0, outputChannelCount: [1],
     });
     this.#node.port.onmessage = ({ data }) => this.#handle(data);
+    this.#node.port.postMessage({ hold: this.#sound.isHeld });
     this.#sound.play(this.#node);
     for (const message of this.#backlog.splice(0)) this.#post(message);
+  }
+
+  /** Nothing can be heard, so that what plays waits; or it goes on. */
+  hold(isHeld) {
+    this.#node?.port.postMessage({ hold: isHeld });
   }
 
   /** Plays a part of a binary message, as `parseAudio` returns it. */

@@ -359,6 +359,8 @@ if (typeof registerProcessor === "function") {
       this.resampler = null;
       this.rate = 0;
       this.isSounding = false;
+      /** Whether the output cannot be heard: nothing is read until it can. */
+      this.isHeld = false;
       this.sinceReport = 0;
       this.peak = 0;
       this.port.onmessage = ({ data }) => this.handle(data);
@@ -367,6 +369,7 @@ if (typeof registerProcessor === "function") {
     handle(message) {
       if (message.samples) this.push(message);
       if (message.end) this.finish(message.end);
+      if (message.hold !== undefined) this.isHeld = message.hold;
       if (message.clear !== undefined) {
         this.resampler?.reset();
         this.isSounding = false;
@@ -405,7 +408,7 @@ if (typeof registerProcessor === "function") {
     }
 
     process(_, [[channel, ...others]]) {
-      const count = this.buffer.read(channel);
+      const count = this.isHeld ? 0 : this.buffer.read(channel);
       for (const other of others) other.set(channel);
       this.peak = Math.max(this.peak, level(channel, channel.length));
       this.sinceReport += channel.length;
