@@ -2,39 +2,49 @@
 // model: what a model would answer, to the words before these or to none, would be a guess. Without
 // that phrase the turn is not answered, but for a client that asks for a response itself.
 //
+//   no words ──▶ owed ── the agent may speak ──▶ said
+//                  └── words come, or a response begins ──▶ forgotten
+//
 // A cough, and noise that goes on and on, get no phrase (`UserTurn.handleNoWords`). A model that hears
 // is asked, because it may have understood.
 
 import Codec
 
 extension VoiceSession {
-    /// No words were recognised in a turn. The user, who may be speaking again, is told of it once the
-    /// agent can speak.
-    func handleNoWords(of turn: AwaitedTranscript, at now: Instant) {
-        context.counters.turnsWithoutWords += 1
-        guard !turn.isOverReply, userTurn.handleNoWords(of: turn),
-            let phrase = context.notUnderstoodPhrase, canRespond, !userTurn.isOwedAnswer,
-            speechInput?.speechItemID == nil
+    /// Says the phrase that a turn without words is owed, once the agent may speak and nothing else is to
+    /// be answered.
+    func answerTurnWithoutWords(at now: Instant) {
+        guard userTurn.isOwedPhrase, canRespond, !userTurn.isOwedAnswer,
+            speechInput?.speechItemID == nil, tools?.continuations.isDue != true
         else { return }
+        guard let phrase = context.notUnderstoodPhrase, !modelHearsAudio,
+            conversation.isNewestWithoutWords, let itemID = conversation.lastItemID
+        else { return userTurn.forgetPhrase() }
         do {
             try makeRoom()
         } catch {
+            userTurn.forgetPhrase()
             return emit(.error(error))
         }
+        userTurn.handlePhrase()
+        // A head start was of words that were not said.
+        speculation.stop(context)
         var parameters = ResponseParameters()
-        parameters.metadata = RawJSON(#"{"parley_not_understood":"\#(turn.itemID)"}"#)
+        parameters.metadata = RawJSON(#"{"parley_not_understood":"\#(itemID)"}"#)
         begin(parameters, speechEnd: nil)
         activeResponse?.say(phrase, incompleteReason: nil, at: now)
     }
 
-    /// Says the phrase in a response that the client has asked for, where it would answer a turn
-    /// without words.
+    /// Says the phrase in a response that a client has asked for which ends turns itself, where the
+    /// response would answer turns without words alone.
     /// - Returns: whether it was said; otherwise the model is asked.
     func sayNotUnderstood(in response: Response, at now: Instant) -> Bool {
-        guard let phrase = context.notUnderstoodPhrase, userTurn.hasNoWords, !modelHearsAudio,
+        guard let phrase = context.notUnderstoodPhrase, response.isOfClient,
             response.isInConversation, response.parameters.input == nil,
-            conversation.lastItem?.isWithoutWords == true
+            response.parameters.instructions == nil, !modelHearsAudio,
+            parameters.turnDetection?.createResponse != true, conversation.endsWithoutWords
         else { return false }
+        if speculation.reply?.responseID == response.id { speculation.stop(context) }
         response.say(phrase, incompleteReason: nil, at: now)
         return true
     }

@@ -5,8 +5,9 @@ import Codec
 
 extension VoiceSession {
     /// `response.create`
+    /// - Parameter isOfClient: false: the idle timeout asks in the client's place.
     func createResponse(
-        _ parameters: ResponseParameters, at now: Instant
+        _ parameters: ResponseParameters, isOfClient: Bool = true, at now: Instant
     ) throws(ClientEventError) {
         guard self.parameters.kind == .realtime else {
             throw .noResponsesInTranscriptionSession
@@ -41,7 +42,9 @@ extension VoiceSession {
             playback?.setNext(next)
             active.sendAhead(at: now)
         } else {
-            begin(next.parameters, speechEnd: next.speechEnd, asked: next.asked)
+            begin(
+                next.parameters, speechEnd: next.speechEnd, asked: next.asked,
+                isOfClient: isOfClient)
         }
     }
 
@@ -49,7 +52,8 @@ extension VoiceSession {
     /// that has stopped that one gets this one's end, too.
     func beginNextResponse() {
         guard canRespond, let next = playback?.takeNext() else { return }
-        begin(next.parameters, speechEnd: next.speechEnd, asked: next.asked)
+        begin(
+            next.parameters, speechEnd: next.speechEnd, asked: next.asked, isOfClient: true)
         if let end = next.end { activeResponse?.end(end) }
     }
 
@@ -77,8 +81,13 @@ extension VoiceSession {
     }
 
     /// Creates a response; the model is asked when nothing is left to transcribe.
-    /// - Parameter asked: when a client asked for it that has not spoken.
-    func begin(_ overrides: ResponseParameters, speechEnd: Instant?, asked: Instant? = nil) {
+    /// - Parameters:
+    ///   - asked: when a client asked for it that has not spoken.
+    ///   - isOfClient: whether a client asked for it.
+    func begin(
+        _ overrides: ResponseParameters, speechEnd: Instant?, asked: Instant? = nil,
+        isOfClient: Bool = false
+    ) {
         userTurn.handleResponseBegun(isInConversation: overrides.isInConversation)
         if overrides.isInConversation { tools?.continuations.handleResponseBegun() }
         let description = describe(
@@ -94,7 +103,7 @@ extension VoiceSession {
             context: context)
         let response = Response(
             description: description, parameters: overrides, speaker: speaker, speechEnd: speechEnd,
-            asked: asked, core: self)
+            asked: asked, isOfClient: isOfClient, core: self)
         responses.append(response)
         if description.outputModality == .audio, !context.hasSynthesizer {
             response.fail(
@@ -174,8 +183,7 @@ extension VoiceSession {
         let composer = RequestComposer(
             core: self, tools: tools, overrides: ResponseParameters())
         let responseID = ids.make("resp_")
-        var request = composer.request(composer.routes, for: responseID)
-        request.messages.append(.user(words))
+        let request = composer.request(composer.routes, for: responseID, saying: words)
         speculation.begin(
             SpeculativeReply(
                 responseID: responseID, request: request,

@@ -120,7 +120,8 @@ extension VoiceSession {
         let padding = parameters.turnDetection?.prefixPaddingMilliseconds ?? 0
         let itemID = ids.make("item_")
         speechInput.beginSpeech(
-            itemID: itemID, at: position - SampleRate.hz16000.samples(inMilliseconds: padding))
+            itemID: itemID, at: position,
+            padding: SampleRate.hz16000.samples(inMilliseconds: padding))
         announceSpeechStarted()
         if parameters.turnDetection?.interruptResponse == true {
             playback?.handleOnset(of: itemID, at: position, now: now)
@@ -195,8 +196,8 @@ extension VoiceSession {
         try checkTranscriptionLimit()
         try makeRoom()
         let partial = speechInput.partial
-        let speechStart = speechInput.speechStart
-        let audio = speechInput.take(from: speechStart)
+        let onset = speechInput.onset
+        let audio = speechInput.take(from: speechInput.speechStart)
         let item = ConversationItem(
             id: itemID,
             kind: .message(role: .user, content: [.inputAudio(bytes: [], transcript: nil)]))
@@ -218,10 +219,8 @@ extension VoiceSession {
             itemID: itemID, speechEnd: speechEnd, audio: audio,
             responds: responds && (isOverReply || !modelHearsAudio),
             isOverReply: isOverReply)
-        if let position, let turnDetection = parameters.turnDetection {
-            awaited.speechMilliseconds =
-                SampleRate.hz16000.milliseconds(ofSamples: position - speechStart)
-                - turnDetection.prefixPaddingMilliseconds
+        awaited.speechMilliseconds = position.map {
+            SampleRate.hz16000.milliseconds(ofSamples: $0 - onset)
         }
         if let partial {
             transcribe(audio, awaited, after: partial, speechEndingAt: position, at: now)
@@ -298,7 +297,7 @@ extension VoiceSession {
             kind: .message(role: .user, content: [.inputAudio(bytes: [], transcript: "")]))
         do {
             try add(silence, after: nil)
-            try createResponse(ResponseParameters(), at: now)
+            try createResponse(ResponseParameters(), isOfClient: false, at: now)
         } catch {
             emit(.error(error))
         }
@@ -415,10 +414,12 @@ extension VoiceSession {
         }
         let isAnswered =
             !awaited.isOverReply || playback?.handleWords(text, of: itemID, at: now) != false
-        if !hasWords {
-            handleNoWords(of: awaited, at: now)
-        } else if awaited.responds, isAnswered {
-            userTurn.handleWords(endingAt: awaited.speechEnd)
+        if hasWords {
+            userTurn.handleUnderstood()
+            if awaited.responds, isAnswered { userTurn.handleWords(endingAt: awaited.speechEnd) }
+        } else {
+            context.counters.turnsWithoutWords += 1
+            if !awaited.isOverReply { userTurn.handleNoWords(of: awaited) }
         }
         userTurn.restartQuiet(at: now, position: speechInput?.buffer.end ?? 0)
     }

@@ -368,7 +368,8 @@ public final class VoiceSession: SessionCore {
     ///    said. Both precede 4: the user has precedence over the results of tools. The
     ///    answer shows the model those results, too, and `begin(_:)` withdraws the response that is
     ///    due for them.
-    /// 4. `continueAfterTools` begins the response that follows the results of tools.
+    /// 4. `continueAfterTools` begins the response that follows the results of tools. After it, because no
+    ///    model sees those results there, `answerTurnWithoutWords` says that nothing was understood.
     /// 5. `askWaitingResponses` asks the model for every response that 3, 4 and the input itself
     ///    have begun. A request is a copy of the conversation, so it comes after all changes.
     /// 6. `removeEndedResponses` again: a response may have ended in 3 to 5, because it does not
@@ -382,6 +383,7 @@ public final class VoiceSession: SessionCore {
         beginNextResponse()
         answerSpokenWords()
         if let tools { continueAfterTools(tools) }
+        answerTurnWithoutWords(at: now)
         askWaitingResponses(at: now)
         removeEndedResponses(at: now)
         speculation.stopIfUseless(

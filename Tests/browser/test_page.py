@@ -2,6 +2,7 @@
 
 import json
 import re
+import types
 
 import pytest
 from conftest import MICROPHONE_MS
@@ -21,6 +22,7 @@ from talking import (
     type_message,
     user_turn,
 )
+from test_admission import haproxy
 
 # Packets of 20 ms in which the microphone has said everything once.
 ENOUGH_PACKETS = MICROPHONE_MS // 20
@@ -43,6 +45,19 @@ def test_a_typed_message_is_answered(page):
     expect(agent_turn(page)).to_contain_text("You said: This page is new")
     expect(page.get_by_label("Message", exact=True)).to_have_value("")
     expect(page.locator("#hops tbody tr")).to_have_count(2)
+
+
+def test_the_pages_work_below_a_path_of_a_proxy(open_page, parley, tmp_path):
+    """Each request, and the WebSockets, are below that path, or `open_page` finds a problem."""
+    rule = r"http-request replace-path ^/voice/(.*) /\1"
+    with haproxy(parley, tmp_path, "http", rule) as port:
+        proxied = types.SimpleNamespace(port=f"{port}/voice")
+        page = open_page(server=proxied)
+        type_message(page, "This page is new")
+        expect(agent_turn(page)).to_contain_text("You said: This page is new")
+        operators = open_page(
+            server=proxied, address=f"http://127.0.0.1:{port}/voice/admin", waits=False)
+        expect(operators.locator("#sessions tbody tr")).not_to_have_count(0)
 
 
 def test_a_suggestion_is_a_message(page):

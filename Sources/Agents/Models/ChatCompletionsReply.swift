@@ -122,11 +122,16 @@ struct ChatCompletionsReply: StreamedAnswer {
     private mutating func read(_ delta: JSONValue) throws(AgentError) -> [ModelDelta] {
         guard delta.kind == .object || delta.isNull else { throw .unknownType("delta") }
         var deltas: [ModelDelta] = []
-        for field in [delta["content"], delta["refusal"]] {
+        // A server that sends thoughts apart has closed the one that the prompt opened, and a refusal
+        // follows no thought.
+        if ["reasoning_content", "reasoning"].contains(where: { delta[$0]?.string != nil }) {
+            opening = ""
+        }
+        for (field, prefix) in [(delta["content"], opening), (delta["refusal"], "")] {
             guard let text = try field?.saidText(&halves), !text.isEmpty else { continue }
             hasText = true
-            deltas.append(.text(opening + text))
             opening = ""
+            deltas.append(.text(prefix + text))
         }
         if let fragments = try delta["tool_calls"]?.listed("tool_calls") {
             deltas += ModelDelta.texts(halves.finish())

@@ -151,7 +151,8 @@ extension Shard {
             handleRelayFlushed(on: connection)
         case .http where connection.http?.isPaused == true:
             resumeHTTP(connection)
-        case .http where connection.hasEnded, .lingering where connection.hasEnded:
+        case .http where connection.hasEnded && connection.http?.asksElsewhere != true,
+            .lingering where connection.hasEnded:
             close(connection)
         case .lingering where !connection.isFinished:
             connection.isFinished = true

@@ -267,7 +267,7 @@ final class HTTPServerConnection {
     /// - Parameters:
     ///   - input: all bytes since the last request's end; a request that is returned is taken off.
     ///   - hasOutput: whether an answer has not left. The next request waits for that, so that a
-    ///     connection that pipelines has one request a tick.
+    ///     connection that pipelines has one request for each write.
     func nextEvent(
         in input: inout UnsafeMutableRawBufferPointer, hasOutput: Bool, at now: Instant,
         _ configuration: ServerConfiguration
@@ -412,7 +412,9 @@ final class HTTPServerConnection {
         case .answering(.survey), .answering(.call), .answering(.claim), .answering(.sender),
             .judging:
             requestStart + configuration.headerTimeout + NodeRequest.patience + Survey.patience
-        case .idle, .receiving, .serving, .paused, .ended:
+        // The answer that the next request waits behind may be long, and its reader slow.
+        case .paused: lastReceived + configuration.keepAliveTimeout
+        case .idle, .receiving, .serving, .ended:
             if pending.isEmpty && hasHadRequest {
                 lastReceived + configuration.keepAliveTimeout
             } else {
@@ -425,7 +427,7 @@ final class HTTPServerConnection {
     /// the pace of a request once they have begun.
     private func requestDeadline(_ configuration: ServerConfiguration) -> Instant {
         let head = requestStart + configuration.headerTimeout
-        guard !pending.isEmpty, !isPaused else { return head }
+        guard !pending.isEmpty else { return head }
         let pace = configuration.requestPace
         let paced = firstByte + pace.grace + pace.credit(forBytes: pending.count)
         guard case .receiving(let request) = phase, request.parser.isInBody else {

@@ -30,7 +30,7 @@ extension Shard {
         guard let http = connection.http, http.isPaused else { return }
         http.resume()
         answerPending(on: connection)
-        if connection.state == .http, connection.hasEnded, !http.isPaused,
+        if connection.state == .http, connection.hasEnded, !http.isPaused, !http.asksElsewhere,
             connection.output.isEmpty
         {
             close(connection)

@@ -44,11 +44,17 @@ export async function capabilities() {
   return { hasAudio, encodesOpus: hasAudio && encodes, decodesOpus: hasAudio && decodes };
 }
 
+/**
+ * The path of the WebSocket at the server that this module comes from. The server's own file has it beside
+ * it, also below a path of a proxy; a bundle can lie anywhere.
+ */
+const path = new URL(import.meta.url).pathname.endsWith("/parley.js") ? "v1/realtime" : "/v1/realtime";
+
 /** The address of the WebSocket: by default at the server that this module comes from. */
 function address(url, model) {
   let parsed;
   try {
-    parsed = new URL(url ?? "/v1/realtime", import.meta.url);
+    parsed = new URL(url ?? path, import.meta.url);
   } catch (cause) {
     throw new ParleyError("invalid_address", String(url), cause);
   }

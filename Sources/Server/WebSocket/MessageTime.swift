@@ -16,8 +16,8 @@ struct MessageTime {
     static let nanosecondsPerTick = Int64(1_000_000)
     /// The weight of the messages between two looks at the clock. 16: a look costs 25 ns.
     private static let weightPerLook = 16
-    /// The same once the time is over. 4: some packets of audio, or a message and a request for a reply.
-    private static let weightOverTime = 4
+    /// The same once the time is over. 2: a message and the request for a reply to it.
+    private static let weightOverTime = 2
 
     /// When the messages of the tick began to be handled.
     private var began = Instant(nanoseconds: 0)

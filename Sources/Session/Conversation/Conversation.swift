@@ -62,8 +62,17 @@ struct Conversation {
         entries.count < maxItems && bytes <= maxBytes - min(textBytes, maxBytes)
             && textBytes < maxBytes
     }
-    /// The newest item.
-    var lastItem: ConversationItem? { entries.last?.item }
+    /// Whether the newest item is a turn of the user without words.
+    var isNewestWithoutWords: Bool { entries.last?.item.isWithoutWords == true }
+    /// Whether all that the user has said since the last item of another kind are turns without words.
+    var endsWithoutWords: Bool {
+        guard isNewestWithoutWords else { return false }
+        for entry in entries.reversed() {
+            guard case .message(role: .user, _) = entry.item.kind else { return true }
+            guard entry.item.isWithoutWords else { return false }
+        }
+        return true
+    }
     /// The newest item's id.
     var lastItemID: String? { entries.last?.id }
 

@@ -44,12 +44,16 @@ struct RequestComposer {
     }
 
     /// The request for the response with an id.
-    func request(_ routes: ToolRoutes?, for responseID: String) -> ModelRequest {
+    /// - Parameter words: what the user has said and is no item yet.
+    func request(
+        _ routes: ToolRoutes?, for responseID: String, saying words: String? = nil
+    ) -> ModelRequest {
         let parameters = core.parameters
         let instructions = overrides.instructions ?? parameters.instructions
         var messages =
             overrides.input.map { core.conversation.modelMessages(ofInput: $0) }
             ?? core.conversation.modelMessages()
+        if let words { messages.append(.user(words)) }
         // Services refuse a request without a message.
         if messages.isEmpty, instructions.isEmpty { messages = [.user("")] }
         var request = ModelRequest(

@@ -33,6 +33,8 @@ final class Response {
     let parameters: ResponseParameters
     private(set) var description: ResponseDescription
     private(set) var stage = Stage.waiting
+    /// Whether a client asked for it.
+    let isOfClient: Bool
     /// The session that it belongs to: its items go to that conversation.
     unowned let core: any SessionCore
     let context: SessionContext
@@ -68,10 +70,13 @@ final class Response {
     /// - Parameters:
     ///   - speechEnd: when the user stopped speaking, for the turn's measurements.
     ///   - asked: when the client asked for it, where the user has not spoken.
+    ///   - isOfClient: whether a client asked for it.
     init(
         description: ResponseDescription, parameters: ResponseParameters,
-        speaker: ResponseSpeaker, speechEnd: Instant?, asked: Instant?, core: any SessionCore
+        speaker: ResponseSpeaker, speechEnd: Instant?, asked: Instant?, isOfClient: Bool = false,
+        core: any SessionCore
     ) {
+        self.isOfClient = isOfClient
         self.description = description
         self.parameters = parameters
         parameterBytes = parameters.heapBytes

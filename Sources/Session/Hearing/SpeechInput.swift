@@ -50,6 +50,8 @@ final class SpeechInput {
     var speechItemID: String?
     /// Where that item's audio starts on the timeline, padding included.
     private(set) var speechStart = 0
+    /// Where its speech was noticed; without turn detection, where its audio starts.
+    private(set) var onset = 0
     /// The words of that speech as far as they are known; nil: there is no speech.
     private(set) var partial: PartialTranscript?
     /// The rest of a long message; nil: all audio was heard.
@@ -329,15 +331,22 @@ final class SpeechInput {
         turnDetector?.handleProsody(prosody.measure(from: start, speechEnd: end))
     }
 
-    /// Speech that will become an item begins at a timeline position.
-    func beginSpeech(itemID: String, at position: Int) {
+    /// Speech that will become an item begins.
+    /// - Parameters:
+    ///   - onset: where on the audio timeline it was noticed.
+    ///   - padding: samples before that which belong to the item.
+    func beginSpeech(itemID: String, at onset: Int, padding: Int) {
         speechItemID = itemID
-        speechStart = max(buffer.start, position)
+        self.onset = onset
+        speechStart = max(buffer.start, onset - padding)
         partial = PartialTranscript(start: speechStart)
     }
 
     /// Everything that is kept will become the item that the client commits.
-    func takeEverythingAsSpeech() { speechStart = buffer.start }
+    func takeEverythingAsSpeech() {
+        speechStart = buffer.start
+        onset = speechStart
+    }
 
     // MARK: The words of the speech in progress
 

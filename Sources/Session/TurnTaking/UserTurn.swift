@@ -58,8 +58,10 @@ struct UserTurn {
     private(set) var quietSince: Instant?
     /// When the words ended that no response answers yet.
     private var unansweredSince: Instant?
-    /// Turns in a row that had no words, as far as they are counted.
-    private var turnsWithoutWords: UInt8 = 0
+    /// Turns without words in a row that got the phrase.
+    private var phrases: UInt8 = 0
+    /// Whether the newest turn has no words and is to get the phrase.
+    private(set) var isOwedPhrase = false
 
     /// Whether an utterance is being recognised.
     var isRecognising: Bool { !awaited.isEmpty }
@@ -109,10 +111,7 @@ struct UserTurn {
 
     /// Words are there that are to be answered.
     /// - Parameter end: when the user had finished them.
-    mutating func handleWords(endingAt end: Instant) {
-        unansweredSince = end
-        turnsWithoutWords = 0
-    }
+    mutating func handleWords(endingAt end: Instant) { unansweredSince = end }
 
     /// The words that are there are not answered after all.
     mutating func forgetWords() { unansweredSince = nil }
@@ -128,27 +127,39 @@ struct UserTurn {
     /// A response begins: it ends the quiet and, in the conversation, answers all words.
     mutating func handleResponseBegun(isInConversation: Bool) {
         quietSince = nil
-        if isInConversation { unansweredSince = nil }
+        guard isInConversation else { return }
+        unansweredSince = nil
+        isOwedPhrase = false
     }
 
     // MARK: Turns without words
 
     /// The shortest speech without words that is a turn, in milliseconds. 500: coughs are shorter.
     static let minSpeechMilliseconds = 500
-    /// Turns in a row that the user is told of. 2: what makes sound on and on is no user.
-    private static let maxTurnsWithoutWords: UInt8 = 2
+    /// Turns in a row that get the phrase. 2: what makes sound on and on is no user.
+    private static let maxPhrases: UInt8 = 2
 
     /// A turn has no words.
-    /// - Returns: whether the user is told that nothing was understood.
-    mutating func handleNoWords(of turn: AwaitedTranscript) -> Bool {
+    mutating func handleNoWords(of turn: AwaitedTranscript) {
         let speech = turn.speechMilliseconds ?? Self.minSpeechMilliseconds
-        guard speech >= Self.minSpeechMilliseconds else { return false }
-        turnsWithoutWords = min(turnsWithoutWords, Self.maxTurnsWithoutWords) + 1
-        return turn.responds && turnsWithoutWords <= Self.maxTurnsWithoutWords
+        isOwedPhrase =
+            turn.responds && speech >= Self.minSpeechMilliseconds && phrases < Self.maxPhrases
     }
 
-    /// Whether the newest turn has no words.
-    var hasNoWords: Bool { turnsWithoutWords > 0 }
+    /// A turn has words, to be answered or not.
+    mutating func handleUnderstood() {
+        phrases = 0
+        isOwedPhrase = false
+    }
+
+    /// The phrase is said.
+    mutating func handlePhrase() {
+        phrases += 1
+        isOwedPhrase = false
+    }
+
+    /// The phrase is not said after all.
+    mutating func forgetPhrase() { isOwedPhrase = false }
 
     // MARK: Quiet
 
@@ -176,7 +187,6 @@ struct UserTurn {
     /// - Returns: where on the audio timeline it began.
     mutating func endQuiet() -> Int {
         quietSince = nil
-        turnsWithoutWords = 0
         return quietPosition
     }
 }

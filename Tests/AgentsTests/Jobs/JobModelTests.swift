@@ -275,7 +275,7 @@ import Testing
         ) { try await ask().value }
     }
 
-    @Test(arguments: [RedisError.timedOut, .refused(code: "OOM", message: "OOM")])
+    @Test(arguments: [RedisError.timedOut, .refused(code: "ERR", message: "ERR")])
     func aRedisThatDoesNotTakeTheJobFailsTheTurn(error: RedisError) async throws {
         redis.answer("ask", .failure(error))
         let failure = await #expect(throws: AgentError.self) { try await ask().value }

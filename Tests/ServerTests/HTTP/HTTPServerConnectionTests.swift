@@ -14,7 +14,6 @@ private final class HTTPDriver {
     var configuration = ServerConfiguration()
     var now = Instant.milliseconds(0)
     var lastReceived = Instant.milliseconds(0)
-    /// Output that has not left.
     /// Whether an answer waits to be sent.
     var hasOutput = false
     /// Whether each request is answered at once.
@@ -461,7 +460,7 @@ private struct Transition: CustomTestStringConvertible {
         let driver = HTTPDriver()
         driver.hasOutput = true
         _ = driver.receive(Transition.whole)
-        #expect(driver.deadline == .milliseconds(10_000) && driver.overdue == "idle")
+        #expect(driver.deadline == .milliseconds(75_000) && driver.overdue == "idle")
     }
 
     // MARK: Memory

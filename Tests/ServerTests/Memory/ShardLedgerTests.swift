@@ -71,7 +71,7 @@ private func block(of object: AnyObject) -> Int {
             (incomplete, HTTPServerConnection.IncompleteRequest.objectBytes, 416),
             (OutputBacklog(), OutputBacklog.objectBytes, 88),
             (contexts, CompressionContexts.objectBytes, 40), (log, ReplyLog.objectBytes, 88),
-            (answer, TextAnswer.objectBytes, 232), (textRequest, textRequestBytes, 200),
+            (answer, TextAnswer.objectBytes, 232), (textRequest, textRequestBytes, 248),
         ]
         for (object, charged, size) in sizes {
             #expect(charged == HeapBlock.bytes(size), "\(type(of: object))")

@@ -142,7 +142,7 @@ import Testing
         talk.script.run(until: 3_000)
         let begun = try #require(talk.script.audioTimes.first)
         #expect(truncations(talk).first == 400 - begun)
-        #expect(talk.script.requests.last?.messages == [])
+        #expect(talk.script.requests.last?.messages == [.user("")])
     }
 
     @Test func whatWasSentBeforeTheModelFailedIsHeard() throws {

@@ -121,9 +121,67 @@ import Testing
         script.speak(packets, from: 0)
         script.speak(packets, from: 7_000)
         script.run(until: 25_000)
-        #expect(script.spoken.prefix(2) == ["Hello.", Self.phrase])
-        #expect(script.requests.count >= 2)
+        #expect(script.spoken.prefix(3) == ["Hello.", Self.phrase, "Are you there?"])
         #expect(script.violations == [])
+    }
+
+    /// Words that wait for an answer are answered by the model, whatever sound follows them.
+    @Test func aHumBehindWordsTakesThemFromNoModel() throws {
+        let script = script()
+        script.replies = [.text("A table, then.")]
+        script.transcripts = [.success("book a table"), .success("")]
+        // The first one's words come after the second is over.
+        script.recognitionDelay = .milliseconds(4_000)
+        let packets = try SpeechRecording.goForward.packets()
+        script.speak(packets, from: 0)
+        script.speak(packets, from: 20 * packets.count)
+        script.run(until: 30_000)
+        #expect(script.requests.map { $0.messages.last } == [.user("book a table")])
+        #expect(script.spoken == ["A table, then."])
+        #expect(script.violations == [])
+    }
+
+    /// A turn without words during a reply that it does not interrupt is answered after it.
+    @Test func thePhraseWaitsForTheReply() throws {
+        let script = script { $0.turnDetection?.interruptResponse = false }
+        script.replies = [.text(String(repeating: "A long answer follows here. ", count: 8))]
+        script.transcripts = [.success("go"), .success("")]
+        let packets = try SpeechRecording.goForward.packets(silenceMilliseconds: 800)
+        script.speak(packets, from: 0)
+        script.speak(packets, from: 20 * packets.count + 1_500)
+        script.run(until: 40_000)
+        #expect(script.spoken.last == Self.phrase)
+        #expect(
+            responses(of: script).map { $0["status"] as? String } == ["completed", "completed"])
+        #expect(script.violations == [])
+    }
+
+    /// Good turns of a client that ends them itself begin the count anew, too.
+    @Test func understoodTurnsCountWhoeverEndsThem() throws {
+        let script = script { $0.turnDetection?.createResponse = false }
+        try speak(["", "one", "", "two", ""], to: script)
+        #expect(script.spoken.isEmpty && responses(of: script).isEmpty)
+        script.transcripts = [.success("")]
+        var update = SessionUpdate()
+        update.turnDetection = .value(TurnDetectionParameters())
+        script.send(.sessionUpdate(update), at: 61_000)
+        script.speak(try SpeechRecording.goForward.packets(), from: 62_000)
+        script.run(until: 80_000)
+        #expect(script.spoken == [Self.phrase])
+    }
+
+    /// Instructions of its own are no answer to the turn.
+    @Test func aResponseWithInstructionsAsksTheModel() throws {
+        let script = script { $0.turnDetection = nil }
+        script.transcripts = [.success("")]
+        script.replies = [.text("Welcome.")]
+        script.speak(try SpeechRecording.goForward.packets(), from: 0)
+        script.send(.inputAudioBufferCommit, at: 5_000)
+        var parameters = ResponseParameters()
+        parameters.instructions = "Greet the caller."
+        script.send(.responseCreate(parameters), at: 6_000)
+        script.run(until: 20_000)
+        #expect(script.spoken == ["Welcome."])
     }
 
     @Test func aModelThatHearsIsAsked() throws {

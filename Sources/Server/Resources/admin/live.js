@@ -3,7 +3,7 @@
 
 import { ParleyError } from "../parley/errors.js";
 
-const PATH = "/admin/live";
+const PATH = "admin/live";
 const SUBPROTOCOL = "parley-operator";
 const KEY_PREFIX = "openai-insecure-api-key.";
 const LONGEST_PAUSE_SECONDS = 15;
@@ -141,7 +141,7 @@ export class Live extends EventTarget {
 /** Whether the server accepts a key: `{isRefused, isAway, reason}`. */
 async function judge(key) {
   try {
-    const response = await fetch("/admin/sessions?limit=1&scope=node", {
+    const response = await fetch("admin/sessions?limit=1&scope=node", {
       headers: key ? { Authorization: `Bearer ${key}` } : {}, cache: "no-store",
       signal: AbortSignal.timeout(LONGEST_JUDGEMENT),
     });

@@ -82,7 +82,7 @@ const LONGEST_WAIT = 10_000;
 
 async function fetchSetup() {
   try {
-    const response = await fetch("/page/setup.json", { signal: AbortSignal.timeout(LONGEST_WAIT) });
+    const response = await fetch("page/setup.json", { signal: AbortSignal.timeout(LONGEST_WAIT) });
     return response.ok ? await response.json() : {};
   } catch {
     // The session's own connection shows what is wrong.

@@ -52,16 +52,18 @@ export function isMixed(address, page = globalThis.location) {
  * @param {AbortSignal} signal ends the requests
  */
 export async function diagnose(address, credential, fetch, signal) {
-  const origin = new URL(address);
-  origin.protocol = origin.protocol.replace("ws", "http");
-  const models = new URL("/v1/models", origin);
+  const server = new URL(address);
+  server.protocol = server.protocol.replace("ws", "http");
+  // A proxy may have the server below a path.
+  server.pathname = server.pathname.match(/^(.*\/)v1\/realtime$/)?.[1] ?? "/";
+  const models = new URL("v1/models", server);
   try {
     const headers = credential ? { Authorization: `Bearer ${credential}` } : {};
     // A page of an origin that is not allowed may send no credential. It may read why, without one.
     const answer = await fetch(models, { headers, signal })
       .catch((cause) => credential ? fetch(models, { signal }) : Promise.reject(cause));
     if (!answer.ok) return await errorOf(answer);
-    const ready = await fetch(new URL("/readyz", origin), { signal });
+    const ready = await fetch(new URL("readyz", server), { signal });
     return await errorOf(ready);
   } catch (cause) {
     return new ParleyError("network_lost", "", cause);
