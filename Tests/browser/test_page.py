@@ -145,7 +145,8 @@ def test_a_browser_without_codecs_sends_and_plays_samples(open_page):
     state(page, "Speaking")
     stop_talking(page)
     expect(user_turn(page)).to_contain_text("forward")
-    expect(page.locator("#details")).to_have_text("PCM")
+    # On a busy machine a gap may be heard, and is shown behind it.
+    expect(page.locator("#details")).to_have_text(re.compile("^PCM\\b"))
     state(page, "Ready")
     expect(agent_turn(page).locator("del")).to_have_count(0)
 

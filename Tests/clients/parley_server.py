@@ -63,6 +63,15 @@ NUMBERS = itertools.count(1)
 STARTED = []
 
 
+def resident_bytes(pid):
+    """Resident memory of a process."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        for line in status:
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+    raise RuntimeError("no VmRSS")
+
+
 class ParleyServer:
     """Runs from `with` to its end; its log goes to `.build/test/`.
 
@@ -154,11 +163,7 @@ class ParleyServer:
 
     def resident_bytes(self):
         """Resident memory of the process."""
-        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
-            for line in status:
-                if line.startswith("VmRSS:"):
-                    return int(line.split()[1]) * 1024
-        raise RuntimeError("no VmRSS")
+        return resident_bytes(self.process.pid)
 
     def talk(self, *arguments, typed=None, timeout=HANG_GUARD):
         """Runs `parley talk`, and returns the finished process."""

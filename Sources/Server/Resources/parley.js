@@ -48,7 +48,7 @@ export async function capabilities() {
  * The path of the WebSocket at the server that this module comes from. The server's own file has it beside
  * it, also below a path of a proxy; a bundle can lie anywhere.
  */
-const path = new URL(import.meta.url).pathname.endsWith("/parley.js") ? "v1/realtime" : "/v1/realtime";
+const path = /\/parley\.js(\?|$)/.test(import.meta.url) ? "v1/realtime" : "/v1/realtime";
 
 /** The address of the WebSocket: by default at the server that this module comes from. */
 function address(url, model) {
