@@ -747,6 +747,14 @@ export class ParleySession {
     if (this.#stopped.has(this.#activeResponse)) this.#cancel(this.#activeResponse);
   }
 
+  /**
+   * Whether a reply can be the answer that is awaited. After a return the server also says the rest of what
+   * was not heard: as long as it does not know the items that were sent, its replies are that.
+   */
+  get #mayBeAnswer() {
+    return !this.#mark || this.#unsure.items.size === 0;
+  }
+
   #sendUnsure() {
     for (const [id, event] of this.#unsure.items) if (this.#send(event)) this.#sentItems.add(id);
     if (this.#unsure.commit) this.#send(this.#unsure.commit);
@@ -878,7 +886,7 @@ export class ParleySession {
       this.#unsure.items.delete(item.id);
       this.#sentItems.delete(item.id);
       // A reply that is told again after a return is the answer to what came before it.
-      if (this.#mark && item.role === "assistant") this.#unsure.response = null;
+      if (this.#mark && item.role === "assistant" && this.#mayBeAnswer) this.#unsure.response = null;
     },
     "response.created"({ response }) {
       if (response.conversation_id === null) return;
@@ -888,7 +896,7 @@ export class ParleySession {
         this.#cancel(response.id);
         return;
       }
-      this.#unsure.response = null;
+      if (this.#mayBeAnswer) this.#unsure.response = null;
       this.#isThinking = true;
       this.#updateActivity();
     },
