@@ -91,17 +91,22 @@ def test_calls_of_the_clients_functions(piped):
     assert len(set(started)) == 2
 
 
+def leave_halfway(chat):
+    """Begins a reply, and closes the request once its first half is there."""
+    answer = chat.say("hello", system="Stop halfway.")
+    while True:
+        line = answer.readline()
+        if line.startswith(b"data: ") and part(line)["type"] == "text-delta":
+            break
+    answer.close()
+
+
 def test_a_reply_that_was_lost_is_shown_again(piped, model):
     model.second_half.clear()
     model.finished.clear()
     chat = Chat(piped, "lost")
     try:
-        answer = chat.say("hello", system="Stop halfway.")
-        while True:
-            line = answer.readline()
-            if line.startswith(b"data: ") and part(line)["type"] == "text-delta":
-                break
-        answer.close()
+        leave_halfway(chat)
         again = chat.resume()
         assert again.status == 200
     finally:
@@ -117,13 +122,8 @@ def test_a_reply_is_stopped_and_shown_as_far_as_it_came(piped, model):
     model.second_half.clear()
     chat = Chat(piped, "stopped")
     try:
-        answer = chat.say("hello", system="Stop halfway.")
-        while True:
-            line = answer.readline()
-            if line.startswith(b"data: ") and part(line)["type"] == "text-delta":
-                break
         # As useChat stops: the request is closed, which alone ends nothing.
-        answer.close()
+        leave_halfway(chat)
         assert chat.stop().status == 204
         read = parts(chat.resume())
     finally:

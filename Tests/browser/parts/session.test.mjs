@@ -72,6 +72,17 @@ test("a conversation that is told again has the answer behind the message", asyn
   assert.deepEqual(session.transcript.entries.map(({ text }) => text), ["hello", "Hi"]);
 });
 
+test("the rest of an unheard reply is no answer to a message that the server does not have", async () => {
+  const { session, socket } = await open();
+  session.say("hello");
+  const next = await comeBack(socket);
+  next.tell({ type: "response.created", response: { id: "rest" } });
+  const rest = { id: "r", type: "message", role: "assistant", content: [] };
+  next.tell({ type: "conversation.item.added", item: rest });
+  catchUp(next);
+  assert.deepEqual(next.types(...marks), ["conversation.item.create", "response.create"]);
+});
+
 test("a message goes out once, also where it comes before the session is open or has caught up",
   async () => {
     const { session } = make();
