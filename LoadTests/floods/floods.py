@@ -22,11 +22,8 @@ import time
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "Tests/clients"))
 
 from parley_server import ParleyServer
+from plain_websocket import EMPTY_MASK, frame, open_socket, text_frame
 
-HANDSHAKE = (
-    "GET {path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-)
 # 20 ms of silence at 24 kHz, and at 8 kHz in G.711.
 PCM_20_MS, PCMU_20_MS = bytes(960), b"\xff" * 160
 SECOND = base64.b64encode(bytes(48_000)).decode()
@@ -63,7 +60,6 @@ class RawFrames(bytes):
     """Frames without a message around them."""
 
 
-EMPTY_MASK = b"\0\0\0\0"
 REALTIME = "/v1/realtime?model=any"
 FLOODS = {
     "nothing": (REALTIME, [], []),
@@ -134,25 +130,13 @@ FLOODS = {
 }
 
 
-def frame(opcode, payload):
-    """A whole message of a client. A mask of zeros leaves the payload as it is."""
-    size = len(payload)
-    if size < 126:
-        head = bytes([0x80 | size])
-    elif size < 65_536:
-        head = b"\xfe" + size.to_bytes(2, "big")
-    else:
-        head = b"\xff" + size.to_bytes(8, "big")
-    return bytes([0x80 | opcode]) + head + EMPTY_MASK + payload
-
-
 def wire(message):
     """A message of a flood as bytes."""
     if isinstance(message, RawFrames):
         return bytes(message)
     if isinstance(message, bytes):
         return frame(2, message)
-    return frame(1, (message if isinstance(message, str) else json.dumps(message)).encode())
+    return text_frame(message)
 
 
 def request(message):
@@ -162,23 +146,6 @@ def request(message):
     body = (message if isinstance(message, str) else json.dumps(message)).encode()
     return (f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n").encode() + body
-
-
-def connect(port, path):
-    """A WebSocket, and what came behind the answer to its handshake."""
-    connection = socket.create_connection(("127.0.0.1", port), 30)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.sendall(HANDSHAKE.format(path=path).encode())
-    answer = b""
-    while b"\r\n\r\n" not in answer:
-        received = connection.recv(65_536)
-        if not received:
-            break
-        answer += received
-    head, _, rest = answer.partition(b"\r\n\r\n")
-    if not head.startswith(b"HTTP/1.1 101"):
-        raise RuntimeError(f"the handshake was refused: {head[:200]}")
-    return connection, rest
 
 
 # The neighbours: a process each, which sends what it measured when asked.
@@ -204,7 +171,7 @@ def neighbour(port, ask, opening, reports):
     """Asks again and again, and reports (when it began, milliseconds) when the other end asks for it."""
     with contextlib.suppress(PermissionError):
         os.nice(-10)
-    connection, _ = connect(port, REALTIME)
+    connection, _ = open_socket(port, REALTIME)
     for message in opening:
         connection.sendall(wire(message))
     waits = []
@@ -272,15 +239,15 @@ class Flood:
         if self.path == "http":
             return socket.create_connection(("127.0.0.1", self.port), 30)
         if self.path != "sideband":
-            return connect(self.port, self.path)[0]
-        session, seen = connect(self.port, REALTIME)
+            return open_socket(self.port, self.path)[0]
+        session, seen = open_socket(self.port, REALTIME)
         self.kept.append(session)
         while b'"session":{' not in seen or b'"id":"sess_' not in seen:
             seen += session.recv(65_536)
         identifier = seen.split(b'"id":"sess_')[1].split(b'"')[0].decode()
         session.setblocking(False)
         self.selector.register(session, selectors.EVENT_READ, None)
-        return connect(self.port, f"/v1/realtime?call_id=sess_{identifier}")[0]
+        return open_socket(self.port, f"/v1/realtime?call_id=sess_{identifier}")[0]
 
     def run(self, seconds):
         end = time.monotonic() + seconds

@@ -12,45 +12,17 @@ import os
 import pathlib
 import resource
 import selectors
-import socket
 import sys
 import time
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "Tests/clients"))
 
 from parley_server import ParleyServer
+from plain_websocket import open_socket, text_frame
 
-HANDSHAKE = (
-    "GET {path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{fields}\r\n"
-)
 # No ping is due while the sessions are idle.
 HOUR = str(3_600_000)
 TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def open_socket(port, path, fields=""):
-    """A WebSocket, once its handshake is answered. What came behind the answer is left out."""
-    connection = socket.create_connection(("127.0.0.1", port))
-    connection.sendall(HANDSHAKE.format(path=path, fields=fields).encode())
-    answer = b""
-    while b"\r\n\r\n" not in answer:
-        received = connection.recv(65536)
-        if not received:
-            break
-        answer += received
-    if not answer.startswith(b"HTTP/1.1 101"):
-        raise RuntimeError(f"the handshake was refused: {answer[:200]}")
-    return connection, answer.split(b"\r\n\r\n", 1)[1]
-
-
-def text_frame(message):
-    """A masked frame of fewer than 126 bytes."""
-    payload = json.dumps(message).encode()
-    assert len(payload) < 126
-    mask = os.urandom(4)
-    return bytes([0x81, 0x80 | len(payload)]) + mask + bytes(
-        byte ^ mask[index % 4] for index, byte in enumerate(payload))
 
 
 class Messages:

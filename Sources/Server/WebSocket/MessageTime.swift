@@ -1,6 +1,6 @@
 // How long a tick handles messages of connections that send one upon another. The count of messages bounds
-// a connection's share of a tick (`max-messages-per-turn`), but says little of its time: 64 small events
-// take 60 µs, four updates of a session with 60 tools 4 ms, and 16 such connections sixteen times that.
+// a connection's share of a tick (`max-messages-per-turn`), but says little of its time: a read of updates
+// of a session with 60 tools takes 4 ms, and 16 such connections sixteen times that.
 //
 // The messages that the tick before has left come first. They share the tick's time evenly. A connection
 // that is read anew has one message handled in any case, so that a client with one message never waits
@@ -14,7 +14,8 @@ import Session
 struct MessageTime {
     /// 1 ms: what comes meanwhile waits no longer, and the rest of a tick costs little beside it.
     static let nanosecondsPerTick = Int64(1_000_000)
-    /// The weight of the messages between two looks at the clock. 16: a look costs 25 ns.
+    /// The weight of the messages between two looks at the clock. 16: the looks cost little beside so
+    /// many.
     private static let weightPerLook = 16
     /// The same once the time is over. 2: a message and the request for a reply to it.
     private static let weightOverTime = 2
