@@ -103,7 +103,7 @@ public final class RecordWriter: RecordKeeper, @unchecked Sendable {
     }
 
     /// Whether the receiver of webhooks may have other secrets, or may want events again.
-    public var hasFiles: Bool { webhooks != nil }
+    public var isReloadable: Bool { webhooks != nil }
 
     /// Reads the secrets of webhooks anew; a receiver that wanted no more events is asked again.
     public func reload() throws { try webhooks?.reload() }

@@ -380,7 +380,7 @@ public final class ParleyServer: Sendable {
     public func reload() {
         guard
             configuration.isSecure || configuration.hasCredentialFiles || agents.rereadKeys != nil
-                || configuration.serviceCA != nil || records?.hasFiles == true
+                || configuration.serviceCA != nil || records?.isReloadable == true
         else {
             logger.info(
                 "nothing to reload: no file of TLS, of credentials or of signing keys is configured"
@@ -396,7 +396,7 @@ public final class ParleyServer: Sendable {
 
     /// Reads the secrets of webhooks anew. A file that cannot be used changes nothing, and is logged.
     private func reloadWebhooks() {
-        guard let records, records.hasFiles else { return }
+        guard let records, records.isReloadable else { return }
         do {
             try records.reload()
             logger.info("webhook settings reloaded")

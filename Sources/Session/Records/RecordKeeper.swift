@@ -12,7 +12,7 @@ public protocol RecordKeeper: Sendable {
     var counts: RecordCounts { get }
 
     /// Whether `reload` reads something.
-    var hasFiles: Bool { get }
+    var isReloadable: Bool { get }
 
     /// Reads what it has from files anew. What cannot be used changes nothing, and is thrown.
     func reload() throws
@@ -22,8 +22,8 @@ public protocol RecordKeeper: Sendable {
 }
 
 extension RecordKeeper {
-    /// It has no files.
-    public var hasFiles: Bool { false }
+    /// It has nothing to reload.
+    public var isReloadable: Bool { false }
     /// There is nothing to read.
     public func reload() throws {}
 }

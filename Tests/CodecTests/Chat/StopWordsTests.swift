@@ -18,7 +18,8 @@ import Testing
         ("aab", ["ab"], "a"), ("a\n\nb", ["\n\n"], "a"), ("END", ["END"], ""),
         ("one two", ["two", "one"], ""), ("Grüße aus Köln", ["ö"], "Grüße aus K"),
         ("x<|", ["<|end|>"], "x<|"), ("one", [], "one"), ("one", [""], "one"),
-        ("aaaab", ["aab"], "aa"), ("👩‍👩‍👧 and", ["👧"], "👩‍👩‍"),
+        ("aaaab", ["aab"], "aa"), ("abcd", ["abcx", "bc"], "a"),
+        ("ababac", ["abac"], "ab"), ("👩‍👩‍👧 and", ["👧"], "👩‍👩‍"),
     ])
     func theTextEndsBeforeTheFirstWordHoweverItIsCut(text: String, words: [String], want: String) {
         let isFound = want != text
@@ -40,5 +41,15 @@ import Testing
         #expect(stopWords.pass("X") == "ENX")
         #expect(stopWords.pass("END and more") == "")
         #expect(stopWords.pass("more") == "" && stopWords.flush() == "")
+    }
+
+    /// The words are nearly in the text, everywhere.
+    @Test func aTextCostsItsLength() {
+        let words = ["b", "c", "d", "e"].map { String(repeating: "a", count: 250) + $0 }
+        let pieces = [String](repeating: String(repeating: "a", count: 100), count: 100)
+        var found = (text: "", hasStopped: false)
+        let steps = TextSteps.counting { found = passed(pieces, words) }
+        #expect(found == (pieces.joined(), false))
+        #expect(steps <= 2 * words.count * 10_000)
     }
 }
