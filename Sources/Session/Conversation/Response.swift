@@ -92,7 +92,7 @@ final class Response {
     func nextDeadline(after now: Instant) -> Instant? {
         guard stage != .done else { return nil }
         let sending = speaker.nextDeadline(after: now)
-        guard let pauseEnd, speaker.isIdle else { return sending }
+        guard let pauseEnd, speaker.awaitsText else { return sending }
         let next = max(pauseEnd, Instant(nanoseconds: now.nanoseconds + 1))
         return sending.map { min($0, next) } ?? next
     }
@@ -228,15 +228,14 @@ final class Response {
             for clause in splitter.append(text) {
                 speaker.enqueue(clause, for: index)
             }
-            pauseEnd =
-                splitter.isAtMark ? now + .milliseconds(ClauseSplitter.pauseMilliseconds) : nil
+            pauseEnd = splitter.endingPause.map { now + .milliseconds($0) }
         }
     }
 
-    /// Speaks a sentence behind which the model pauses, if nothing else is being spoken: with a
+    /// Speaks a clause behind whose mark the model pauses, if nothing else is being spoken: with a
     /// slow model the user would otherwise wait for one more token.
     private func speakPausedSentence(at now: Instant) {
-        guard let pauseEnd, now >= pauseEnd, speaker.isIdle,
+        guard let pauseEnd, now >= pauseEnd, speaker.awaitsText,
             let index = outputs.lastIndex(where: { $0.isOpen && !$0.isCall })
         else { return }
         self.pauseEnd = nil

@@ -7,7 +7,7 @@
 // before a conjunction, once it is long enough to cover the synthesis of the next.
 //
 // Invariant: the joined clauses are the text. Each clause that ends at a mark has a word, and two where
-// its script separates words. However the text is split into deltas, the clauses are the same, except
+// its script separates words, unless the model pauses behind the mark. However the text is split into deltas, the clauses are the same, except
 // where the model pauses behind a mark. The work is that of the text's length: what is looked at ahead
 // is not looked at again for the next mark.
 
@@ -36,6 +36,12 @@ struct ClauseSplitter {
     /// nothing follows it. 40: above the gap between tokens at 25 a second, so that "example." and
     /// "com" stay together, and below what a user notices as a delay.
     static let pauseMilliseconds = 40
+    /// The same where the mark may be part of a word ("3." and "5", "1," and "000"), or where the clause
+    /// is so short that it loses melody, in ms. 200: models that write five tokens a second stay whole,
+    /// and a user who waits for "1," hears it within 300 ms.
+    static let longPauseMilliseconds = 200
+    /// UTF-8 bytes of white space, quotes and brackets behind a mark that are looked through.
+    private static let maxBytesBehindMark = 8
 
     private var pending: [UInt8] = []
     /// Where the clause in progress starts in `pending`.
@@ -78,27 +84,56 @@ struct ClauseSplitter {
         return pending.contains { $0 > 32 } ? String(decoding: pending, as: UTF8.self) : nil
     }
 
-    /// Whether the text so far ends with a mark that ends a clause unless something follows at
-    /// once.
-    var isAtMark: Bool {
-        guard needsMore, !isInCode else { return false }
-        let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
-        let follows = scanned > start && digits.contains(pending[scanned - 1])
-        switch pending[scanned] {
-        case UInt8(ascii: "!"), UInt8(ascii: "?"), UInt8(ascii: ";"), 0x80...: return true
-        case UInt8(ascii: "."): return !follows && !isAbbreviation(endingAt: scanned)
-        case UInt8(ascii: ","): return !follows
-        default: return false
-        }
+    /// How long the model must pause for the text so far to be a clause, in ms; nil: it does not end with
+    /// a mark, has no word, or the mark belongs to an abbreviation, a list's number or code.
+    var endingPause: Int? {
+        guard !isInCode, words.hasAny, let mark = lastMark else { return nil }
+        return needsMore && mark == scanned && !isDoubtful(mark)
+            ? Self.pauseMilliseconds : Self.longPauseMilliseconds
     }
 
-    /// Takes the clause that ends with the mark at which the text so far ends.
+    /// Takes the text so far as a clause, if it ends with a mark.
     mutating func takeAtMark() -> String? {
-        guard isAtMark else { return nil }
+        guard endingPause != nil else { return nil }
         let clause = String(decoding: pending[start...], as: UTF8.self)
         self = ClauseSplitter()
         isFirst = false
         return clause
+    }
+
+    /// Where the mark is with which the text so far ends, white space and closing quotes left out.
+    private var lastMark: Int? {
+        let least = max(start, pending.count - Self.maxBytesBehindMark)
+        var end = pending.count
+        while end > least {
+            TextSteps.note()
+            var index = end - 1
+            while index > least, pending[index] & 0xC0 == 0x80 { index -= 1 }
+            switch pending[index] {
+            case UInt8(ascii: "."): return isAbbreviation(endingAt: index) ? nil : index
+            case UInt8(ascii: "!"), UInt8(ascii: "?"), UInt8(ascii: ";"), UInt8(ascii: ","),
+                UInt8(ascii: ":"), UInt8(ascii: "\n"):
+                return index
+            case ...32: end = index
+            default:
+                if closerLength(at: index) != nil {
+                    end = index
+                } else {
+                    return CharacterAt(index, in: pending).scalar.isMark ? index : nil
+                }
+            }
+        }
+        return nil
+    }
+
+    /// Whether a mark may be part of what follows: a number, or a time of day.
+    private func isDoubtful(_ mark: Int) -> Bool {
+        switch pending[mark] {
+        case UInt8(ascii: "."), UInt8(ascii: ","):
+            mark > start && (48...57).contains(pending[mark - 1])
+        case UInt8(ascii: ":"): true
+        default: false
+        }
     }
 
     /// The end of the next complete clause, or nil: more text is needed to tell.
@@ -199,11 +234,8 @@ struct ClauseSplitter {
     ) -> Decision {
         guard length >= Self.minSentenceBytes, words.isEnough else { return .goOn }
         let scalar = character.scalar
-        let endsSentence = scalar.endsSentence || scalar == "…" || scalar == "；"
-        if !endsSentence {
-            let isComma = scalar.endsClause || scalar == "–" || scalar == "—"
-            guard isComma, length >= leastCommaBytes else { return .goOn }
-        }
+        let endsSentence = scalar.isSentenceMark
+        guard endsSentence || (scalar.isMark && length >= leastCommaBytes) else { return .goOn }
         guard scalar.isFullWidth else { return cut(after: character) }
         // A full-width mark counts for three bytes.
         if endsSentence, length == Self.minSentenceBytes { return .goOn }
@@ -306,6 +338,15 @@ private struct CharacterAt {
     }
 }
 
+extension Unicode.Scalar {
+    /// Whether it ends a sentence, in any script.
+    fileprivate var isSentenceMark: Bool { endsSentence || self == "…" || self == "；" }
+    /// Whether it ends a sentence or a part of one.
+    fileprivate var isMark: Bool {
+        isSentenceMark || endsClause || self == "–" || self == "—"
+    }
+}
+
 /// Counts the words of a clause up to two. Emoji and marks are no words.
 private struct WordCount {
     private var count = 0
@@ -314,6 +355,7 @@ private struct WordCount {
     /// Whether a clause may end. A single word is kept together with its neighbours, which give it
     /// its melody. In a script without spaces there is no such limit.
     var isEnough: Bool { count >= 2 }
+    var hasAny: Bool { count > 0 }
 
     mutating func append(_ byte: UInt8) {
         switch byte {

@@ -61,9 +61,11 @@ struct ResponseSpeaker {
     var encoderBytes: Int { encoder?.heldBytes ?? 0 }
     /// Whether the synthesiser is speaking a clause.
     var isSpeaking: Bool { spokenItem != nil }
-    /// Whether nothing is there to be spoken or sent.
-    var isIdle: Bool {
-        spokenItem == nil && clauseHead == clauses.count && !items.contains(where: \.hasSpeech)
+    /// Whether more text is needed for anything to be heard: what is left is less than a frame, which
+    /// waits for more.
+    var awaitsText: Bool {
+        spokenItem == nil && clauseHead == clauses.count
+            && !items.contains(where: \.hasSendableSpeech)
     }
     /// Whether audio that was sent may have to be sent again, so that its item is not done.
     var mayBeSentAgain: Bool { playout.isHeld || playout.hasRunsAgain }

@@ -26,7 +26,7 @@ import Testing
             var splitter = ClauseSplitter()
             for delta in text.deltas(ofScalars: delta) {
                 _ = splitter.append(delta)
-                _ = splitter.isAtMark
+                _ = splitter.endingPause
             }
             _ = splitter.finish()
         }

@@ -145,7 +145,7 @@ private func expect(
     func aMarkBehindWhichNothingFollowsMayEndAClause(text: String) {
         var splitter = ClauseSplitter()
         #expect(splitter.append(text) == [])
-        #expect(splitter.isAtMark)
+        #expect(splitter.endingPause == ClauseSplitter.pauseMilliseconds)
         let clause = splitter.takeAtMark()
         #expect(clause == text)
         let next = splitter.append(" And here the next one is. ")
@@ -153,13 +153,26 @@ private func expect(
     }
 
     @Test(arguments: [
-        "Version 3.", "It costs more than $10,", "You should ask Dr.", "It opens at 10:", "Yes.",
-        "and then", "It is said that", "```let end = theEnd.", "It comes from J.",
+        "Version 3.", "It costs more than $10,", "It opens at 10:", "Yes.", "1,", " 2, ",
+        "4, 7, 1,",
+        "- Milk\n", "Well, ", "(\"No,\") ", "Хорошо, ", "好，", "Now:",
     ])
-    func aMarkThatMayBePartOfAWordDoesNot(text: String) {
+    func aShortClauseOrANumberEndsAfterALongerPause(text: String) {
         var splitter = ClauseSplitter()
         #expect(splitter.append(text) == [])
-        #expect(!splitter.isAtMark)
+        #expect(splitter.endingPause == ClauseSplitter.longPauseMilliseconds)
+        let clause = splitter.takeAtMark()
+        #expect(clause == text)
+    }
+
+    @Test(arguments: [
+        "You should ask Dr.", "and then", "It is said that", "```let end = theEnd.",
+        "It comes from J.", "1. ", ", ", "!",
+    ])
+    func whatEndsWithNoMarkOrHasNoWordDoesNot(text: String) {
+        var splitter = ClauseSplitter()
+        #expect(splitter.append(text) == [])
+        #expect(splitter.endingPause == nil)
         let clause = splitter.takeAtMark()
         #expect(clause == nil)
         #expect(splitter.finish() == text)

@@ -25,6 +25,20 @@ import Testing
         #expect(script.violations.isEmpty)
     }
 
+    /// A count with pauses, as the guide's, is heard number by number.
+    @Test func aNumberIsSpokenWhenTheModelPausesBehindItsComma() throws {
+        let script = Self.script([(100, "1,"), (1_500, " 2,"), (1_500, " 3,"), (1_500, " 4.")])
+        let first = try #require(script.audioTimes.first)
+        #expect(first == 100 + ClauseSplitter.longPauseMilliseconds + 15)
+        #expect(script.spoken == ["1,", " 2,", " 3,", " 4."])
+        #expect(script.violations.isEmpty)
+    }
+
+    @Test func digitsOfOneNumberStayTogether() {
+        let script = Self.script([(100, "1,"), (150, "000"), (150, " and 3."), (150, "5")])
+        #expect(script.spoken == ["1,000 and 3.5"])
+    }
+
     @Test func tokensOfOneWordStayTogether() {
         let script = Self.script([
             (100, "Write to me at example."), (39, "com today."), (1, " Bye!"),
