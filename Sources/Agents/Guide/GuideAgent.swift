@@ -12,9 +12,9 @@ import Session
 public struct GuideAgent: LanguageModel {
     /// The pause between two numbers of a count. 600 ms: about as slow as a person counts.
     static let countingPause = Duration.milliseconds(600)
-    /// Turns of the user among which a count that is to go on is looked for. 32: a count of a hundred
-    /// that is interrupted at every third number. A conversation may have a thousand, and the event
-    /// loop waits for the guide.
+    /// Turns of the user among which what is to go on is looked for. 32: a count of a hundred that is
+    /// interrupted at every third number. A conversation may have a thousand, and the event loop waits
+    /// for the guide.
     static let maxTurnsBack = 32
 
     private let wallSeconds: @Sendable () -> Int
@@ -92,7 +92,7 @@ public struct GuideAgent: LanguageModel {
             return .say(GuideReplies.time(wallSeconds))
         case .count(let count):
             return .say(GuideReplies.counted(count), pause: countingPause)
-        case .goOn: return goOn(request.messages)
+        case .goOn: return goOn(request.messages, wallSeconds)
         case .again:
             return .say(lastReply(in: request.messages) ?? GuideReplies.nothingToRepeat)
         case .identity: return .say(withInstructionsNote(GuideReplies.identity, request))
@@ -179,35 +179,94 @@ public struct GuideAgent: LanguageModel {
         return nil
     }
 
-    /// Goes on with a count that was interrupted.
-    private static func goOn(_ messages: [ModelMessage]) -> Step {
-        guard let heard = lastReply(in: messages).flatMap(lastNumber),
-            let count = lastCount(in: messages), let rest = count.rest(after: heard)
-        else { return .say(GuideReplies.nothingToGoOn) }
-        return .say(GuideReplies.counted(rest), pause: countingPause)
+    /// Goes on with what was interrupted last, whatever was said since.
+    private static func goOn(_ messages: [ModelMessage], _ wallSeconds: Int) -> Step {
+        let begin = messages.startOfTurns(maxTurnsBack)
+        for index in messages[begin...].indices.reversed() {
+            guard let asked = messages[index].userText else { continue }
+            let since = messages[(index + 1)...]
+            switch GuideIntent(of: DemoAgent.beginning(of: asked)) {
+            case .goOn, .stop, .nothing: continue
+            case .count(let count):
+                if let rest = rest(of: count, heardIn: since) {
+                    return .say(GuideReplies.counted(rest), pause: countingPause)
+                }
+            default:
+                if let rest = rest(ofReplyTo: asked, heardIn: since, wallSeconds) {
+                    return .say(rest)
+                }
+            }
+        }
+        return .say(GuideReplies.nothingToGoOn)
     }
 
-    /// The last number of a count that may end within a number: "8, 9, 1" ends with 9.
-    private static func lastNumber(of count: String) -> Int? {
-        let numbers = GuideIntent.words(of: count).compactMap { Int($0) }
-        guard var last = numbers.first else { return nil }
-        for number in numbers.dropFirst() {
+    /// What is left of a count: each reply that begins with the next number is a part of it.
+    private static func rest(
+        of count: SpokenCount, heardIn messages: ArraySlice<ModelMessage>
+    ) -> SpokenCount? {
+        var rest = count
+        for case .assistant(let text) in messages {
+            guard let heard = lastNumber(of: DemoAgent.beginning(of: text), from: rest.first) else {
+                continue
+            }
+            guard let left = rest.rest(after: heard) else { return nil }
+            rest = left
+        }
+        return rest
+    }
+
+    /// The last number of a count that begins with a number, and may end within one: "8, 9, 1" ends
+    /// with 9. Nil: the text is no such count.
+    private static func lastNumber(of text: String, from first: Int) -> Int? {
+        let numbers = GuideIntent.words(of: text).map { Int($0) }
+        guard numbers.first == first else { return nil }
+        var last = first
+        for case let number? in numbers.dropFirst() {
             guard number == last &+ 1 || number == last &- 1 else { break }
             last = number
         }
         return last
     }
 
-    /// The count that the user has asked for last; nil: none of the last turns did.
-    private static func lastCount(in messages: [ModelMessage]) -> SpokenCount? {
-        var turns = 0
-        for case .user(let text) in messages.reversed() {
-            turns += 1
-            guard turns <= maxTurnsBack else { return nil }
-            if case .count(let count) = GuideIntent(of: DemoAgent.beginning(of: text)) {
-                return count
-            }
+    /// The rest of a fixed reply of which a part was heard, from the beginning of the sentence that was
+    /// cut off; nil: the whole was heard, or the reply is no fixed one.
+    private static func rest(
+        ofReplyTo asked: String, heardIn messages: ArraySlice<ModelMessage>, _ wallSeconds: Int
+    ) -> String? {
+        let again = ModelRequest(model: "", messages: [])
+        guard case .say(let reply, nil) = step(for: asked, again, wallSeconds) else { return nil }
+        var rest = reply.split(whereSeparator: \.isWhitespace)[...]
+        var isBegun = false
+        for case .assistant(let text) in messages {
+            let heard = DemoAgent.beginning(of: text).split(whereSeparator: \.isWhitespace)
+            guard !heard.isEmpty, rest.starts(with: heard) else { continue }
+            guard heard.count < rest.count else { return nil }
+            isBegun = true
+            let ends = heard.lastIndex { ".!?".contains($0.last ?? " ") }
+            rest = rest.dropFirst(ends.map { $0 + 1 } ?? 0)
         }
-        return nil
+        return isBegun ? rest.joined(separator: " ") : nil
+    }
+}
+
+extension [ModelMessage] {
+    /// The index from which the last turns of the user are, but for the one that is answered.
+    fileprivate func startOfTurns(_ count: Int) -> Int {
+        var turns = 0
+        return indices.last { index in
+            if self[index].userText != nil { turns += 1 }
+            return turns == count
+        } ?? startIndex
+    }
+}
+
+extension ModelMessage {
+    /// What the user said or typed; nil: the message is no user's, or has no text.
+    fileprivate var userText: String? {
+        switch self {
+        case .user(let text): text
+        case .userParts(let parts): DemoAgent.text(of: parts)
+        default: nil
+        }
     }
 }

@@ -164,7 +164,7 @@ import Testing
         let twice = heard + [.assistant("4, 5,"), .user("Continue")]
         #expect(step(request(twice)) == .say("6, 7.", pause: GuideAgent.countingPause))
         let within: [ModelMessage] = [
-            .user("Count to eleven."), .assistant("8, 9, 1"), .user("Go on."),
+            .user("Count from eight to eleven."), .assistant("8, 9, 1"), .user("Go on."),
         ]
         #expect(step(request(within)) == .say("10, 11.", pause: GuideAgent.countingPause))
         let whole: [ModelMessage] = [
@@ -172,6 +172,57 @@ import Testing
         ]
         #expect(said(whole) == GuideReplies.nothingToGoOn)
         #expect(said([.user("Go on.")]) == GuideReplies.nothingToGoOn)
+    }
+
+    @Test(arguments: ["Stop.", "What time is it?", "How are you?", "Count on me."])
+    func anInterruptedCountGoesOnWhateverWasSaidSince(between: String) {
+        let until: [ModelMessage] = [
+            .user("Count to 20."), .assistant("1, 2, 3, 4, 5, 6,"), .user(between),
+        ]
+        let reply = said(until)
+        let rest = GuideReplies.counted(SpokenCount(first: 7, last: 20))
+        #expect(
+            step(request(until + [.assistant(reply), .user("Go on.")]))
+                == .say(rest, pause: GuideAgent.countingPause))
+        // And after a second interruption.
+        let later =
+            until + [
+                .assistant(reply), .user("Go on."), .assistant("7, 8, 9, 1"), .user("Wait."),
+                .assistant(GuideReplies.stop), .user("continue"),
+            ]
+        #expect(
+            step(request(later))
+                == .say(
+                    GuideReplies.counted(SpokenCount(first: 10, last: 20)),
+                    pause: GuideAgent.countingPause))
+    }
+
+    @Test func aCountOfWhichNothingWasHeardBeginsAnew() {
+        let messages: [ModelMessage] = [.user("Count to three."), .user("Go on.")]
+        #expect(step(request(messages)) == .say("1, 2, 3.", pause: GuideAgent.countingPause))
+    }
+
+    @Test func anInterruptedExplanationGoesOnFromItsSentence() {
+        let heard: [ModelMessage] = [
+            .user("What is Parley?"),
+            .assistant("Parley is a server for voice agents. It hears you,"),
+            .user("Stop."), .assistant(GuideReplies.stop), .user("Go on."),
+        ]
+        let rest = said(heard)
+        #expect(rest.hasPrefix("It hears you, finds the end of your turn,"))
+        #expect(GuideReplies.parley.hasSuffix(rest))
+        let twice =
+            heard + [
+                .assistant(
+                    "It hears you, finds the end of your turn, asks an agent for a reply, and "
+                        + "speaks it. Existing clients"),
+                .user("Hold on."), .assistant(GuideReplies.stop), .user("Go on."),
+            ]
+        #expect(said(twice).hasPrefix("Existing clients of the OpenAI Realtime protocol"))
+        let whole: [ModelMessage] = [
+            .user("What is Parley?"), .assistant(GuideReplies.parley), .user("Go on."),
+        ]
+        #expect(said(whole) == GuideReplies.nothingToGoOn)
     }
 
     /// The guide runs on the event loop: its work must not grow with the conversation.
