@@ -5,7 +5,10 @@ import pytest
 from playwright.sync_api import expect
 from talking import RECORD_EVENTS, agent_turn, state, type_message
 
-SIZES = {"phone": {"width": 390, "height": 780}, "desktop": {"width": 1200, "height": 720}}
+SIZES = {
+    "phone": {"width": 375, "height": 780}, "tablet": {"width": 768, "height": 900},
+    "desktop": {"width": 1280, "height": 720},
+}
 
 # Every visible text with less contrast than WCAG 2.2 AA asks for: 4.5, or 3 for large text. Text of
 # disabled controls does not count.
@@ -77,13 +80,70 @@ POOR_CONTROLS = """() => {
     return poor;
 }"""
 
+# Visible texts and controls of which one lies on another, and texts that their own box cuts off. What a
+# dialog or a card lies on is not looked at, nor what a scrolled box does not show.
+POOR_BOXES = """() => {
+    const poor = [];
+    const name = (element) => element.id || element.textContent.trim().slice(0, 40) || element.outerHTML.slice(0, 60);
+    const layer = (element) => {
+        for (let each = element; each; each = each.parentElement) {
+            if (["fixed", "sticky"].includes(getComputedStyle(each).position)) return each;
+        }
+        return null;
+    };
+    const shown = (element) => {
+        const box = element.getBoundingClientRect();
+        let { left, right, top, bottom } = box;
+        for (let each = element.parentElement; each; each = each.parentElement) {
+            if (getComputedStyle(each).overflow === "visible") continue;
+            const frame = each.getBoundingClientRect();
+            [left, right] = [Math.max(left, frame.left), Math.min(right, frame.right)];
+            [top, bottom] = [Math.max(top, frame.top), Math.min(bottom, frame.bottom)];
+        }
+        return { element, left, right, top, bottom };
+    };
+    const hasText = (element) => [...element.childNodes].some(
+        (node) => node.nodeType === Node.TEXT_NODE && node.textContent.trim());
+    const open = document.querySelector("dialog[open]") ?? document.body;
+    const boxes = [...open.querySelectorAll("*")].filter((element) =>
+        element.checkVisibility() && !element.closest(".unseen, .skip, script, noscript, svg, option")
+        && (hasText(element) || element.matches("button, input, select, textarea, canvas, summary")),
+    ).map(shown).filter(({ left, right, top, bottom }) => right - left > 1 && bottom - top > 1);
+    const isInline = (element) => getComputedStyle(element).display === "inline";
+    boxes.forEach((one, index) => {
+        const { element } = one;
+        const style = getComputedStyle(element);
+        if (hasText(element) && style.overflowX !== "auto" && style.textOverflow !== "ellipsis"
+            && style.display !== "inline" && element.scrollWidth > element.clientWidth + 1
+            && element.clientWidth > 0) poor.push(`${name(element)} is cut off`);
+        for (const other of boxes.slice(index + 1)) {
+            if (element.contains(other.element) || other.element.contains(element)) continue;
+            // Parts of one paragraph, whose boxes are those of all their lines.
+            if (isInline(element) && isInline(other.element)
+                && element.closest("p, div") === other.element.closest("p, div")) continue;
+            if (layer(element) !== layer(other.element)) continue;
+            const width = Math.min(one.right, other.right) - Math.max(one.left, other.left);
+            const height = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top);
+            // Lines of one text may share a few pixels of their boxes.
+            if (width > 2 && height > 4) poor.push(`${name(element)} lies on ${name(other.element)}`);
+        }
+    });
+    return poor;
+}"""
+
 
 def check(page):
     """What holds in every state of the page."""
+    assert page.evaluate(POOR_BOXES) == []
     assert page.evaluate(POOR_CONTRAST) == []
     assert page.evaluate(POOR_CONTROLS) == []
     # Nothing is wider than the screen.
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def box(page, selector):
+    """Where an element is."""
+    return page.locator(selector).bounding_box()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -107,6 +167,14 @@ def test_the_page_can_be_read(open_page, pictures, size, scheme):
     page.get_by_role("button", name="Start talking").click()
     state(page, "You speak")
     check(page)
+    log, turns = box(page, "#log"), box(page, "aside")
+    if size == "desktop":
+        assert log["x"] + log["width"] <= turns["x"]
+    else:
+        assert log["y"] + log["height"] <= turns["y"] + 1
+    title, table = box(page, "#hops-title"), box(page, "#hops")
+    if size == "desktop":
+        assert title["y"] + title["height"] <= table["y"] and abs(title["x"] - table["x"]) <= 1
     page.screenshot(path=pictures / f"conversation-{size}-{scheme}.png")
     page.get_by_role("button", name="Settings").click()
     expect(page.get_by_role("dialog")).to_be_visible()
@@ -121,8 +189,13 @@ def test_the_page_can_be_read(open_page, pictures, size, scheme):
         };
     }""")
     page.get_by_role("button", name="Start talking").click()
-    expect(page.get_by_role("alert")).to_be_visible()
+    notice = page.get_by_role("alert")
+    expect(notice).to_be_visible()
     check(page)
+    # The text, and beside it what dismisses it.
+    text, dismiss = box(page, "#notice-text"), box(page, "#dismiss")
+    assert text["x"] + text["width"] <= dismiss["x"]
+    assert dismiss["y"] < text["y"] + text["height"] and text["y"] < dismiss["y"] + dismiss["height"]
     page.screenshot(path=pictures / f"error-{size}-{scheme}.png")
 
 
