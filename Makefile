@@ -16,6 +16,9 @@ TLS ?=
 # natural: `make run` fetches the natural voice, and speaks with it.
 VOICE ?=
 self_signed := --tls-cert .tls/cert.pem --tls-key .tls/key.pem
+# Where `make install` copies to; DESTDIR is put before it.
+PREFIX ?= /usr/local
+DESTDIR ?=
 # What `make unit` tests: a word in the name of a test's file or folder.
 T ?=
 # The one seed of `make sim`.
@@ -49,6 +52,9 @@ endif
 
 build: setup ## Make .build/release/parley
 	@$(release_build) --product parley
+
+install: ## Install bin/parley and share/parley/models in PREFIX=/usr/local, below DESTDIR; after make build
+	@scripts/install.sh "$(DESTDIR)$(PREFIX)"
 
 cluster: build ## Three nodes behind HAProxy with Redis and Prometheus; ARGS="--llm …", CLUSTER_PORT=8600
 	@exec scripts/cluster.sh up $(ARGS)
@@ -237,7 +243,7 @@ clean: ## Remove what was built; models and virtual environments stay
 distclean: clean ## Remove everything that set-up and build made
 	rm -rf models .venv-* .tls
 
-.PHONY: help run build js cluster calls chaos floods operators outages bench-network bench-recogniser bench-replies bench-voices brain setup \
+.PHONY: help run build install js cluster calls chaos floods operators outages bench-network bench-recogniser bench-replies bench-voices brain setup \
 	models voice setup-tests environments test check test-swift test-scripts unit sim test-clients \
 	conversations claims check-peers \
 	test-browser test-long test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo bench-handshakes \

@@ -39,8 +39,8 @@ struct ServeSettings: Sendable {
     var logFormat = LogFormat.text
     /// The least severe level that is logged.
     var logLevel = LogLevel.info
-    /// Folder of the speech models.
-    var modelsDirectory = "models"
+    /// Folder of the speech models; nil: it is looked for (ModelsFolder).
+    var modelsDirectory: String?
     /// Which embedded voice speaks by default.
     var voiceEngine = VoiceEngine.flite
     /// How voice activity detection is computed.
@@ -68,9 +68,13 @@ struct ServeSettings: Sendable {
     ]
 
     private static let agents: [Setting<Self>] = [
-        .text(
+        .optionalText(
             "models", \.modelsDirectory, "a folder",
-            "Folder of the speech models, which `make models` fills."),
+            """
+            Folder of the speech models, which `make models` fills. Without it: models/ in the \
+            working directory, beside the executable or in its checkout, or parley/models in the \
+            data folders (XDG_DATA_HOME, XDG_DATA_DIRS, /usr/share …).
+            """),
         .choice(
             "voice-engine", \.voiceEngine,
             """

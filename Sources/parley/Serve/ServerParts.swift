@@ -30,12 +30,13 @@ struct ServerParts {
         // 32 MiB after the first, and keeps holes of hundreds of megabytes after clients have gone.
         mallopt(M_MMAP_THRESHOLD, 1 << 20)
         let signer = try Self.signer(settings.language)
-        let voiceActivity = try Self.voiceActivityModel(settings, logger)
+        let models = ModelsFolder(named: settings.modelsDirectory)
+        let voiceActivity = try Self.voiceActivityModel(settings, models, logger)
         voiceActivityModel = voiceActivity
         var agents = AgentSet(
             model: Self.model(settings, signer, logger),
-            recognizer: Self.recognizer(settings, voiceActivity, logger),
-            synthesizer: try Self.synthesizer(settings),
+            recognizer: Self.recognizer(settings, models, voiceActivity, logger),
+            synthesizer: try Self.synthesizer(settings, models),
             toolServers: try Self.toolServers(settings))
         agents.page = Self.page(settings.language)
         if agents.page.kind == .guide, let others = agents.toolServers {
@@ -93,7 +94,8 @@ struct ServerParts {
     }
 
     private static func recognizer(
-        _ settings: ServeSettings, _ voiceActivity: VoiceActivityModel?, _ logger: Logger
+        _ settings: ServeSettings, _ models: ModelsFolder, _ voiceActivity: VoiceActivityModel?,
+        _ logger: Logger
     ) -> (any SpeechRecognizer)? {
         if let url = settings.speech.transcriptionURL {
             return OpenAITranscription(
@@ -102,7 +104,7 @@ struct ServerParts {
                 streams: settings.speech.streamsTranscription)
         }
         let recognizer = MoonshineRecognizer(
-            modelsDirectory: settings.modelsDirectory, voiceActivity: voiceActivity)
+            modelsDirectory: models.path, voiceActivity: voiceActivity)
         if let missing = recognizer.missingFile {
             logger.warning(
                 "no speech recognition: speech is not transcribed; run `make models`",
@@ -112,18 +114,18 @@ struct ServerParts {
         if !recognizer.hasChecksums {
             logger.warning(
                 "no checksums: a damaged speech model may end the server; run `make models`",
-                metadata: ["models": "\(settings.modelsDirectory)"])
+                metadata: ["models": "\(models.path)"])
         }
         return recognizer
     }
 
     private static func synthesizer(
-        _ settings: ServeSettings
+        _ settings: ServeSettings, _ models: ModelsFolder
     ) throws(CommandFailure) -> any SpeechSynthesizer {
         guard let url = settings.speech.speechURL else {
             let engine = settings.voiceEngine
             let synthesizer = EmbeddedSynthesizer(
-                modelsDirectory: settings.modelsDirectory, engine: engine)
+                modelsDirectory: models.path, engine: engine)
             if engine == .natural, let missing = synthesizer.missingFile {
                 throw CommandFailure(
                     description:
@@ -154,18 +156,24 @@ struct ServerParts {
     }
 
     private static func voiceActivityModel(
-        _ settings: ServeSettings, _ logger: Logger
+        _ settings: ServeSettings, _ models: ModelsFolder, _ logger: Logger
     ) throws(CommandFailure) -> VoiceActivityModel? {
         let kernel = settings.voiceActivityKernel.kernel
         guard kernel.isAvailable else {
             throw CommandFailure(
                 description: "voice-activity-kernel: this processor has no \(kernel.rawValue)")
         }
-        let path = "\(settings.modelsDirectory)/silero_vad.bin"
+        let path = "\(models.path)/\(ModelsFolder.weights)"
         guard let content = try? WholeFile.read(path, maxBytes: maxWeightBytes) else {
             logger.warning(
-                "no voice activity model: turns must be committed by the client; run `make models`",
-                metadata: ["path": "\(path)"])
+                """
+                no voice activity model: turns must be committed by the client; run `make models`, or \
+                name the folder with --models
+                """,
+                metadata: [
+                    "tried":
+                        "\((models.tried.isEmpty ? [path] : models.tried).joined(separator: ", "))"
+                ])
             return nil
         }
         do {
