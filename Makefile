@@ -48,6 +48,7 @@ endif
 	@PARLEY_WARM_MODELS=$${PARLEY_WARM_MODELS-true} PARLEY_DEMO_AGENT=$${PARLEY_DEMO_AGENT-guide} exec .build/release/parley serve $(if $(filter 1,$(TLS)),$(self_signed)) $(if $(VOICE),--voice-engine $(VOICE)) $(ARGS)
 
 build: setup ## Make .build/release/parley
+	@[[ -e .build/release/parley ]] || echo 'building parley: the first build takes some minutes'
 	@$(release_build) --product parley
 
 cluster: build ## Three nodes behind HAProxy with Redis and Prometheus; ARGS="--llm …", CLUSTER_PORT=8600
