@@ -51,6 +51,7 @@ endif
 	@PARLEY_WARM_MODELS=$${PARLEY_WARM_MODELS-true} PARLEY_DEMO_AGENT=$${PARLEY_DEMO_AGENT-guide} exec .build/release/parley serve $(if $(filter 1,$(TLS)),$(self_signed)) $(if $(VOICE),--voice-engine $(VOICE)) $(ARGS)
 
 build: setup ## Make .build/release/parley
+	@[[ -e .build/release/parley ]] || echo 'building parley: the first build takes some minutes'
 	@$(release_build) --product parley
 
 install: ## Install bin/parley and share/parley/models in PREFIX=/usr/local, below DESTDIR; after make build

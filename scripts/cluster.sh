@@ -23,6 +23,12 @@
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 
+if [[ ${1-} == --help || ${1-} == -h ]]; then
+    # The comment at the file's beginning, without what is for the shell.
+    awk 'NR > 1 && !/^#/ { exit } NR > 1 && !/shellcheck/ { sub(/^# ?/, ""); print }' "$0"
+    exit
+fi
+
 port=${CLUSTER_PORT:-8600}
 if [[ ! $port =~ ^[0-9]+$ ]] || ((port < 1024 || port > 65500)); then
     fail "CLUSTER_PORT is 1024 to 65500"
@@ -378,5 +384,5 @@ case $command in
         esac
         ;;
     redis) control_redis "${1-}" ;;
-    *) fail "cluster.sh: no command is called '$command'; the file's beginning lists them" ;;
+    *) fail "cluster.sh: no command is called '$command'; --help lists them" ;;
 esac

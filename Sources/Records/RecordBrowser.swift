@@ -41,7 +41,9 @@ public struct RecordBrowser {
                 source = .file(database)
             }
         } catch {
-            throw RecordError("the records cannot be read: \(error)")
+            // The URL of a database may hold a password; its errors name the host.
+            let name = Self.isPostgreSQL(place) ? "the records" : place
+            throw RecordError("\(name) cannot be read: \(error)")
         }
     }
 

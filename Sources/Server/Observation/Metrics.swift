@@ -111,19 +111,24 @@ package struct MetricDistribution: Sendable {
     package var counts: [Int]
     package var sum: Int
 
-    /// The upper bound of the bucket with a quantile, from 0 to 1; nil without a value. Of values
-    /// beyond all bounds the last bound.
+    /// A quantile, from 0 to 1, as Prometheus' histogram_quantile estimates it: values are taken to be
+    /// evenly spread within their bucket. Nil without a value. Of values beyond all bounds the last
+    /// bound.
     func quantile(_ share: Double) -> Int? {
         let total = counts.reduce(0, +)
         guard total > 0 else { return nil }
-        let wanted = max(1, Int((Double(total) * share).rounded(.up)))
-        var seen = 0
-        let index = counts.firstIndex {
-            seen += $0
-            return seen >= wanted
+        let rank = Double(total) * share
+        var before = 0
+        for (index, count) in counts.enumerated() where count > 0 {
+            guard let upper = buckets.bound(of: index) else { break }
+            if Double(before + count) >= rank {
+                let lower = index == 0 ? 0 : buckets.bound(of: index - 1) ?? 0
+                let part = (rank - Double(before)) / Double(count)
+                return lower + Int((Double(upper - lower) * part).rounded())
+            }
+            before += count
         }
-        return buckets.bound(of: index ?? counts.count - 1)
-            ?? buckets.bound(of: buckets.boundCount - 1)
+        return buckets.bound(of: buckets.boundCount - 1)
     }
 
     /// The values that came since an earlier reading of the same cells.

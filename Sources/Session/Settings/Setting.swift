@@ -17,6 +17,12 @@ package enum SettingForm: Sendable {
     case records
 }
 
+/// A value of several fields that says which of them is wrong.
+package protocol ExplainedValue {
+    /// What is wrong with one field of a text, as one clause; nil where it is something else.
+    static func problem(of text: String) -> String?
+}
+
 /// One setting that a person can change.
 /// - Parameter Root: the type that has the property.
 package struct Setting<Root>: Sendable {
@@ -36,6 +42,8 @@ package struct Setting<Root>: Sendable {
     package var form = SettingForm.single
     /// Whether the value is masked when it is printed.
     package var isSecret = false
+    /// What is wrong with a text that `set` refuses, as one clause; nil where `allowed` says all.
+    package var problem: @Sendable (_ text: String) -> String? = { _ in nil }
     /// Puts a value given as text into its property; false when it is not allowed.
     package let set: @Sendable (_ text: String, _ root: inout Root) -> Bool
     /// The value as text that `set` would accept; empty when there is none.
@@ -54,7 +62,7 @@ package struct Setting<Root>: Sendable {
     ) -> Setting<Outer> {
         Setting<Outer>(
             name: name, summary: summary, allowed: allowed, unit: unit, range: range,
-            form: form, isSecret: isSecret,
+            form: form, isSecret: isSecret, problem: problem,
             set: { [set] text, outer in set(text, &outer[keyPath: place]) },
             get: { [get] outer in get(outer[keyPath: place]) })
     }
@@ -181,6 +189,19 @@ extension Setting {
         several(name, place, .list, of: elements, summary) { Element($0.filter { $0 != " " }) }
     }
 
+    /// Any number of words of an enumeration, with commas between; empty text is none.
+    package static func list<Word>(
+        _ name: String, _ place: any Place<[Word]>, of elements: String, _ summary: String
+    ) -> Setting
+    where
+        Word: LosslessStringConvertible & CaseIterable & RawRepresentable<String> & Sendable
+    {
+        let words = Word.allCases.map(\.rawValue).joined(separator: ", ")
+        return several(name, place, .list, of: "\(elements) (\(words))", summary) {
+            Word(rawValue: $0.filter { $0 != " " })
+        }
+    }
+
     /// Any number of secrets, with commas between; empty text is none.
     package static func secrets<Element: LosslessStringConvertible & Sendable>(
         _ name: String, _ place: any Place<[Element]>, of elements: String, _ summary: String
@@ -195,6 +216,19 @@ extension Setting {
         _ name: String, _ place: any Place<[Element]>, of elements: String, _ summary: String
     ) -> Setting {
         several(name, place, .records, of: elements, summary) { Element(String($0)) }
+    }
+
+    /// The same of values that say what is wrong with a text.
+    package static func records<Element: LosslessStringConvertible & Sendable & ExplainedValue>(
+        _ name: String, _ place: any Place<[Element]>, of elements: String, _ summary: String
+    ) -> Setting {
+        var setting = several(name, place, .records, of: elements, summary) {
+            Element(String($0))
+        }
+        setting.problem = { text in
+            text.split(separator: ",").lazy.compactMap { Element.problem(of: String($0)) }.first
+        }
+        return setting
     }
 
     private static func several<Element: LosslessStringConvertible & Sendable>(

@@ -136,9 +136,11 @@ final class RealtimeClient {
         guard response.status == 101 else {
             let body = String(decoding: response.body.prefix(300), as: UTF8.self)
             let reason = body.split(separator: "\n").first.map { ": \($0)" } ?? ""
+            let advice = Self.advice(status: response.status, hasKey: key != nil)
             throw CommandFailure(
                 description:
-                    "\(url.authority) refused the session with \(response.status)\(reason)",
+                    "\(url.authority) refused the session with \(response.status)\(reason)"
+                    + advice,
                 httpStatus: response.status)
         }
         do throws(WebSocketHandshakeError) {
@@ -150,6 +152,13 @@ final class RealtimeClient {
         try rest.withUnsafeMutableBufferPointer { (bytes) throws(CommandFailure) in
             try parse(UnsafeMutableRawBufferPointer(bytes))
         }
+    }
+
+    /// What to do about a refusal, as the end of its line; empty where its reason says it.
+    static func advice(status: Int, hasKey: Bool) -> String {
+        guard status == 401 else { return "" }
+        return hasKey
+            ? "; check the key of --key or PARLEY_API_KEY" : "; give --key, or set PARLEY_API_KEY"
     }
 
     // MARK: Messages

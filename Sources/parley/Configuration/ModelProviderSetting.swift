@@ -174,6 +174,31 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
     }
 }
 
+extension ModelProviderSetting: ExplainedValue {
+    /// The words of a field that takes only some; nil where it takes others.
+    private static func words(of field: Substring) -> [String]? {
+        switch field {
+        case "kind": ModelServiceKind.allCases.map(\.rawValue)
+        case "token-limit": TokenLimitParameter.allCases.map(\.rawValue)
+        case "thinks-first", "vision", "audio", "send-user", "keep-state": ["true", "false"]
+        default: nil
+        }
+    }
+
+    static func problem(of text: String) -> String? {
+        for field in text.split(separator: " ") {
+            let halves = field.split(separator: "=", maxSplits: 1)
+            guard halves.count == 2, let words = words(of: halves[0]),
+                !words.contains(String(halves[1]))
+            else { continue }
+            let list = words.joined(separator: ", ")
+            return "\(halves[0]) \(shortened(String(halves[1]))) is not allowed; it must be one of "
+                + list
+        }
+        return nil
+    }
+}
+
 extension ModelServiceKind {
     /// Whether a service of this kind can have an address.
     func isAddress(_ url: String) -> Bool {

@@ -93,6 +93,9 @@ struct ServeConfigurationLoader {
                 "\(source): a control character, such as a line break, stands within the value")
         }
         guard option.set(text, &invocation.settings) else {
+            if !option.isSecret, let problem = option.problem(text) {
+                throw .usage("\(source): \(problem.visible())")
+            }
             let shown = option.isSecret ? "the value" : shortened(text)
             throw .usage("\(source): \(shown) is not allowed; it must be \(option.allowed)")
         }

@@ -45,11 +45,33 @@ struct Recording {
             let file = try WAVFile(parsing: content)
             rate = format.sampleRate
             samples = try resampled(file.monoSamples, from: file.rate, to: rate)
+        } catch let error as WAVError {
+            throw CommandFailure(description: "\(path) cannot be used: \(error.problem)")
         } catch {
             throw CommandFailure(description: "\(path) cannot be used: \(error)")
         }
         guard !samples.isEmpty else {
             throw CommandFailure(description: "\(path) holds no audio")
+        }
+    }
+}
+
+extension WAVError {
+    /// What is wrong with the file, as one clause for a person.
+    var problem: String {
+        switch self {
+        case .notWAV: "it is no WAV file"
+        case .truncated(let chunk): "it ends inside its \(chunk) chunk"
+        case .missingChunk(let chunk): "it has no \(chunk) chunk before its end"
+        case .unsupportedEncoding(let tag, let bits):
+            "its encoding (format \(tag), \(bits) bits) is not supported"
+        case .unsupportedChannels(let count):
+            "it has \(count) channels, and 1 to \(WAVFile.maxChannels) are supported"
+        case .unsupportedRate(let hertz):
+            "its rate is \(hertz) Hz, and 1 to \(WAVFile.maxHertz) are supported"
+        case .inconsistentFrameSize(let bytes):
+            "its \(bytes) bytes a frame do not fit its channels and sample size"
+        case .partialFrame: "its audio ends inside a frame"
         }
     }
 }

@@ -458,6 +458,26 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        ("telephone: twillio", "a.yaml:1: telephone", "carriers (twilio, signalwire, telnyx,"),
+        ("log-level: loud", "a.yaml:1: log-level", "one of trace, debug, info,"),
+        (
+            "providers:\n- {name: a, url: http://h/v1, kind: openai}", "kind \"openai\"",
+            "one of chat, anthropic, responses,"
+        ),
+        (
+            "providers:\n- {name: a, url: http://h/v1, vision: maybe}", "vision \"maybe\"",
+            "one of true, false"
+        ),
+    ])
+    func aRefusedWordListsTheAllowedOnes(file: String, place: String, words: String) throws {
+        let failure = #expect(throws: CommandFailure.self) {
+            try load(["--config", "a.yaml"], file: file)
+        }
+        let text = try #require(failure?.description)
+        #expect(text.contains(place) && text.contains(words), "\(text)")
+    }
+
     @Test func mostPeopleNeedADozenOptions() {
         #expect(ServeSettings.common.options.count == 12)
         let help = ServeText.list([ServeSettings.common])
