@@ -51,7 +51,7 @@ endif
 	@PARLEY_WARM_MODELS=$${PARLEY_WARM_MODELS-true} PARLEY_DEMO_AGENT=$${PARLEY_DEMO_AGENT-guide} exec .build/release/parley serve $(if $(filter 1,$(TLS)),$(self_signed)) $(if $(VOICE),--voice-engine $(VOICE)) $(ARGS)
 
 build: setup ## Make .build/release/parley
-	@[[ -e .build/release/parley ]] || echo 'building parley: the first build takes some minutes'
+	@[[ -e .build/release/parley ]] || echo 'parley: building the server; the first time takes 3 to 7 minutes on 2 cores'
 	@$(release_build) --product parley
 
 install: ## Install bin/parley and share/parley/models in PREFIX=/usr/local, below DESTDIR; after make build

@@ -90,6 +90,10 @@ def test_a_count_is_interrupted_and_goes_on(guide):
             # A minute of numbers, so that a slow machine interrupts it as well.
             counted = await interrupt(session, "Count to a hundred.", 3)
             counted += await interrupt(session, "Go on.", 2)
+            # What is said between changes nothing.
+            assert said(await ask(session, "Stop.", 1)) == ["All right."]
+            assert "demo" in said(await ask(session, "I like trains.", 1))[0]
+            counted += await interrupt(session, "Continue.", 2)
             assert counted == [f"{number}," for number in range(1, len(counted) + 1)]
 
     run(test())

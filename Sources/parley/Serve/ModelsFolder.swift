@@ -1,8 +1,7 @@
 // Where the speech models are when no option says so: a server that is started from another folder
 // than its checkout hears and speaks, too.
 
-import Codec
-import Foundation
+import Glibc
 
 /// The folder of the speech models.
 struct ModelsFolder: Equatable {
@@ -16,12 +15,13 @@ struct ModelsFolder: Equatable {
 
     /// - Parameters:
     ///   - named: what the option names; nothing else is tried then.
+    ///   - variable: the value of a variable of the environment.
     ///   - exists: whether a file is there.
     init(
-        named: String?, environment: [String: String], executable: String,
+        named: String?, variable: (String) -> String?, executable: String,
         exists: (String) -> Bool
     ) {
-        let places = named.map { [$0] } ?? Self.places(environment, executable: executable)
+        let places = named.map { [$0] } ?? Self.places(variable, executable: executable)
         let found = places.first { exists("\($0)/\(Self.weights)") }
         path = found ?? places[0]
         tried = found == nil ? places : []
@@ -29,37 +29,38 @@ struct ModelsFolder: Equatable {
 
     /// The folder for this process.
     init(named: String?) {
+        let executable = withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(PATH_MAX)) {
+            let count = readlink("/proc/self/exe", $0.baseAddress!, $0.count)
+            return String(
+                decoding: $0.prefix(max(0, count)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        }
         self.init(
-            named: named, environment: ProcessInfo.processInfo.environment,
-            executable: (try? FileManager.default.destinationOfSymbolicLink(
-                atPath: "/proc/self/exe"))
-                ?? "",
-            exists: { FileManager.default.isReadableFile(atPath: $0) })
+            named: named, variable: environmentValue,
+            executable: executable, exists: { access($0, R_OK) == 0 })
     }
 
     /// The usual places: the working directory, beside the executable, the checkout that it was built
     /// in, and `parley/models` in the data folders of its prefix, the user and the system (XDG Base
     /// Directory Specification 0.8).
-    private static func places(_ environment: [String: String], executable: String) -> [String] {
+    private static func places(
+        _ variable: (String) -> String?, executable: String
+    ) -> [String] {
         var places = ["models"]
         if let slash = executable.lastIndex(of: "/") {
             let folder = executable[..<slash]
             places.append("\(folder)/models")
-            if let build = executable.range(of: "/.build/") {
-                places.append("\(executable[..<build.lowerBound])/models")
+            let parts = executable.split(separator: "/")
+            if let build = parts.firstIndex(of: ".build") {
+                places.append("/" + (parts[..<build] + ["models"]).joined(separator: "/"))
             }
             if folder.hasSuffix("/bin") {
                 places.append("\(folder.dropLast("/bin".count))/share/parley/models")
             }
         }
-        func value(_ name: String) -> String? {
-            environment[name].flatMap { $0.isEmpty ? nil : $0 }
-        }
-        var data = [value("XDG_DATA_HOME") ?? value("HOME").map { "\($0)/.local/share" }].compactMap
-        { $0 }
-        data += (value("XDG_DATA_DIRS") ?? "/usr/local/share:/usr/share").split(separator: ":")
-            .map(String.init)
-        for place in data.map({ "\($0)/parley/models" })
+        func value(_ name: String) -> String? { variable(name).flatMap { $0.isEmpty ? nil : $0 } }
+        var data = value("XDG_DATA_HOME") ?? value("HOME").map { "\($0)/.local/share" } ?? ""
+        data += ":" + (value("XDG_DATA_DIRS") ?? "/usr/local/share:/usr/share")
+        for place in data.split(separator: ":").map({ "\($0)/parley/models" })
         where place.hasPrefix("/") && !places.contains(place) {
             places.append(place)
         }

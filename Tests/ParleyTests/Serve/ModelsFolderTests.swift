@@ -7,20 +7,22 @@ import Testing
 @Suite struct ModelsFolderTests {
     private func find(
         _ files: Set<String>, named: String? = nil, environment: [String: String] = [:],
-        executable: String = "/opt/parley/bin/parley"
+        executable: String = "/srv/parley/bin/parley"
     ) -> ModelsFolder {
-        ModelsFolder(named: named, environment: environment, executable: executable) {
+        ModelsFolder(
+            named: named, variable: { environment[$0] }, executable: executable
+        ) {
             files.contains($0)
         }
     }
 
     @Test(arguments: [
-        "models", "/opt/parley/bin/models", "/opt/parley/share/parley/models",
-        "/home/ann/.local/share/parley/models", "/usr/local/share/parley/models",
+        "models", "/srv/parley/bin/models", "/srv/parley/share/parley/models",
+        "/users/ann/.local/share/parley/models", "/usr/local/share/parley/models",
         "/usr/share/parley/models",
     ])
     func eachPlaceIsFound(place: String) {
-        let folder = find(["\(place)/silero_vad.bin"], environment: ["HOME": "/home/ann"])
+        let folder = find(["\(place)/silero_vad.bin"], environment: ["HOME": "/users/ann"])
         #expect(folder.path == place)
         #expect(folder.tried == [])
     }
@@ -39,7 +41,7 @@ import Testing
         let folder = find([], environment: environment)
         #expect(
             folder.tried == [
-                "models", "/opt/parley/bin/models", "/opt/parley/share/parley/models",
+                "models", "/srv/parley/bin/models", "/srv/parley/share/parley/models",
                 "/data/parley/models", "/a/parley/models", "/b/parley/models",
             ])
         #expect(folder.path == "models")
