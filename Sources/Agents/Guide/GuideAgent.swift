@@ -12,10 +12,10 @@ import Session
 public struct GuideAgent: LanguageModel {
     /// The pause between two numbers of a count. 600 ms: about as slow as a person counts.
     static let countingPause = Duration.milliseconds(600)
-    /// Turns of the user among which what is to go on is looked for. 32: a count of a hundred that is
-    /// interrupted at every third number. A conversation may have a thousand, and the event loop waits
-    /// for the guide.
-    static let maxTurnsBack = 32
+    /// Messages before the last among which what is to go on is looked for. 64: 32 turns and replies, as
+    /// in a count of a hundred that is interrupted at every third number. A conversation may have
+    /// thousands, and the event loop waits for the guide.
+    static let maxMessagesBack = 64
 
     private let wallSeconds: @Sendable () -> Int
 
@@ -181,10 +181,10 @@ public struct GuideAgent: LanguageModel {
 
     /// Goes on with what was interrupted last, whatever was said since.
     private static func goOn(_ messages: [ModelMessage], _ wallSeconds: Int) -> Step {
-        let begin = messages.startOfTurns(maxTurnsBack)
-        for index in messages[begin...].indices.reversed() {
-            guard let asked = messages[index].userText else { continue }
-            let since = messages[(index + 1)...]
+        let recent = messages.suffix(maxMessagesBack + 1)
+        for index in recent.indices.reversed() {
+            guard let asked = recent[index].userText else { continue }
+            let since = recent[(index + 1)...]
             switch GuideIntent(of: DemoAgent.beginning(of: asked)) {
             case .goOn, .stop, .nothing: continue
             case .count(let count):
@@ -205,27 +205,28 @@ public struct GuideAgent: LanguageModel {
         of count: SpokenCount, heardIn messages: ArraySlice<ModelMessage>
     ) -> SpokenCount? {
         var rest = count
-        for case .assistant(let text) in messages {
-            guard let heard = lastNumber(of: DemoAgent.beginning(of: text), from: rest.first) else {
-                continue
-            }
-            guard let left = rest.rest(after: heard) else { return nil }
+        for case .assistant(let text) in messages where text.hasPrefix("\(rest.first)") {
+            guard let heard = heardCount(in: DemoAgent.beginning(of: text)),
+                heard.first == rest.first
+            else { continue }
+            guard let left = rest.rest(after: heard.last) else { return nil }
             rest = left
         }
         return rest
     }
 
-    /// The last number of a count that begins with a number, and may end within one: "8, 9, 1" ends
-    /// with 9. Nil: the text is no such count.
-    private static func lastNumber(of text: String, from first: Int) -> Int? {
-        let numbers = GuideIntent.words(of: text).map { Int($0) }
-        guard numbers.first == first else { return nil }
-        var last = first
-        for case let number? in numbers.dropFirst() {
-            guard number == last &+ 1 || number == last &- 1 else { break }
-            last = number
+    /// The part of a count that was heard, which may end within a number: "8, 9, 1" is 8 and 9. Nil: the
+    /// text has other words.
+    private static func heardCount(in text: String) -> SpokenCount? {
+        let words = GuideIntent.words(of: text)
+        let numbers = words.compactMap { Int($0) }
+        guard let first = numbers.first, numbers.count == words.count else { return nil }
+        var heard = SpokenCount(first: first, last: first)
+        for number in numbers.dropFirst() {
+            guard number == heard.last &+ 1 || number == heard.last &- 1 else { break }
+            heard.last = number
         }
-        return last
+        return heard
     }
 
     /// The rest of a fixed reply of which a part was heard, from the beginning of the sentence that was
@@ -237,26 +238,15 @@ public struct GuideAgent: LanguageModel {
         guard case .say(let reply, nil) = step(for: asked, again, wallSeconds) else { return nil }
         var rest = reply.split(whereSeparator: \.isWhitespace)[...]
         var isBegun = false
-        for case .assistant(let text) in messages {
+        for case .assistant(let text) in messages where text.hasPrefix(rest.first ?? "") {
             let heard = DemoAgent.beginning(of: text).split(whereSeparator: \.isWhitespace)
-            guard !heard.isEmpty, rest.starts(with: heard) else { continue }
+            guard rest.starts(with: heard) else { continue }
             guard heard.count < rest.count else { return nil }
             isBegun = true
             let ends = heard.lastIndex { ".!?".contains($0.last ?? " ") }
             rest = rest.dropFirst(ends.map { $0 + 1 } ?? 0)
         }
         return isBegun ? rest.joined(separator: " ") : nil
-    }
-}
-
-extension [ModelMessage] {
-    /// The index from which the last turns of the user are, but for the one that is answered.
-    fileprivate func startOfTurns(_ count: Int) -> Int {
-        var turns = 0
-        return indices.last { index in
-            if self[index].userText != nil { turns += 1 }
-            return turns == count
-        } ?? startIndex
     }
 }
 

@@ -10,7 +10,7 @@ struct ModelsFolder: Equatable {
 
     /// The folder. Where none was found, the first of the places.
     let path: String
-    /// Where models were looked for, in order, if they are nowhere.
+    /// Where models were looked for, in order, up to where they were found.
     let tried: [String]
 
     /// - Parameters:
@@ -22,9 +22,9 @@ struct ModelsFolder: Equatable {
         exists: (String) -> Bool
     ) {
         let places = named.map { [$0] } ?? Self.places(variable, executable: executable)
-        let found = places.first { exists("\($0)/\(Self.weights)") }
-        path = found ?? places[0]
-        tried = found == nil ? places : []
+        let found = places.firstIndex { exists("\($0)/\(Self.weights)") }
+        path = places[found ?? 0]
+        tried = Array(places[...(found ?? places.count - 1)])
     }
 
     /// The folder for this process.

@@ -170,10 +170,7 @@ struct ServerParts {
                 no voice activity model: turns must be committed by the client; run `make models`, or \
                 name the folder with --models
                 """,
-                metadata: [
-                    "tried":
-                        "\((models.tried.isEmpty ? [path] : models.tried).joined(separator: ", "))"
-                ])
+                metadata: ["tried": "\(models.tried.joined(separator: ", "))"])
             return nil
         }
         do {

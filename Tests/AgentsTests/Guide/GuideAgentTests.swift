@@ -197,6 +197,16 @@ import Testing
                     pause: GuideAgent.countingPause))
     }
 
+    /// A fact may begin with the number that is due.
+    @Test func aNumberInAnotherReplyIsNoPartOfTheCount() {
+        let messages: [ModelMessage] = [
+            .user("Count to 20."), .assistant("1, 2,"), .user("How many sessions are open?"),
+            .assistant("3 sessions are open. One of them is yours."), .user("Go on."),
+        ]
+        let rest = GuideReplies.counted(SpokenCount(first: 3, last: 20))
+        #expect(step(request(messages)) == .say(rest, pause: GuideAgent.countingPause))
+    }
+
     @Test func aCountOfWhichNothingWasHeardBeginsAnew() {
         let messages: [ModelMessage] = [.user("Count to three."), .user("Go on.")]
         #expect(step(request(messages)) == .say("1, 2, 3.", pause: GuideAgent.countingPause))
@@ -232,7 +242,8 @@ import Testing
             step(request(begin + (0..<turns).map { _ in .user("Go on.") }))
         }
         let rest = GuideReplies.counted(SpokenCount(first: 2, last: 100))
-        let most = GuideAgent.maxTurnsBack - 1
+        // The count, its reply, and "Go on." but for the one that is answered.
+        let most = GuideAgent.maxMessagesBack - 1
         #expect(afterTurns(most) == .say(rest, pause: GuideAgent.countingPause))
         #expect(afterTurns(most + 1) == .say(GuideReplies.nothingToGoOn))
     }

@@ -24,7 +24,7 @@ import Testing
     func eachPlaceIsFound(place: String) {
         let folder = find(["\(place)/silero_vad.bin"], environment: ["HOME": "/users/ann"])
         #expect(folder.path == place)
-        #expect(folder.tried == [])
+        #expect(folder.tried.last == place)
     }
 
     @Test func aCheckoutIsFoundFromItsBuild() {
@@ -49,7 +49,6 @@ import Testing
 
     @Test func aNamedFolderIsTheOnlyOne() {
         let folder = find(["models/silero_vad.bin"], named: "/elsewhere")
-        #expect(folder == find([], named: "/elsewhere"))
         #expect(folder.path == "/elsewhere")
         #expect(folder.tried == ["/elsewhere"])
     }
