@@ -34,6 +34,9 @@ extension SessionCore {
     func emit(_ event: ServerEvent) { context.outputs.append(.event(event)) }
     func command(_ command: AgentCommand) { context.outputs.append(.command(command)) }
 
+    /// What is said to the user when a turn cannot be answered; nil: nothing.
+    var apology: String? { context.apology.text(for: parameters.transcription?.languageHint) }
+
     /// The response in flight that belongs to the conversation.
     var activeResponse: Response? { responses.first { $0.isInConversation } }
 

@@ -158,7 +158,7 @@ extension VoiceSession {
                 core: self, tools: tools, overrides: response.parameters)
             let routes = composer.routes
             guard composer.fitContext(routes) else {
-                response.end(.contextLengthExceeded)
+                response.failAudibly(.contextLengthExceeded, at: now)
                 continue
             }
             response.handleAsked()

@@ -448,7 +448,7 @@ extension VoiceSession {
         // do not depend on these words.
         for response in responses
         where response.stage == .waiting && response.parameters.input == nil {
-            response.fail(error)
+            response.failAudibly(.failed(error), at: now)
         }
     }
 }

@@ -263,8 +263,8 @@ public final class VoiceSession: SessionCore {
         case .modelDelta(let id, let delta):
             response(id)?.handle(delta, at: now)
         case .modelFinished(let id): response(id)?.handleModelFinished(at: now)
-        case .modelFailed(let id, let error), .speechFailed(let id, let error):
-            response(id)?.fail(error)
+        case .modelFailed(let id, let error): response(id)?.failAudibly(.failed(error), at: now)
+        case .speechFailed(let id, let error): response(id)?.fail(error)
         case .speech(let id, let chunk):
             hasSpoken = true
             if let response = response(id) {

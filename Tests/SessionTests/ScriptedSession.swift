@@ -113,7 +113,8 @@ final class ScriptedSession {
         _ configure: (inout SessionParameters) -> Void = { _ in }, limits: SessionLimits = .init(),
         voiceActivity: VoiceActivityModel? = nil, makesHypotheses: Bool = false,
         modelHearsAudio: Bool = false, modelSeesImages: Bool = false,
-        hasSynthesizer: Bool = true, notUnderstoodPhrase: String? = nil,
+        hasSynthesizer: Bool = true, notUnderstood: Phrase = .none,
+        apology: Phrase = .none,
         toolServers: ToolServerPolicy? = nil,
         codecs: CodecSettings = CodecSettings(), isResumable: Bool = false
     ) {
@@ -125,7 +126,7 @@ final class ScriptedSession {
             abilities: { _ in
                 ModelAbilities(hearsAudio: modelHearsAudio, seesImages: modelSeesImages)
             },
-            hasSynthesizer: hasSynthesizer, notUnderstoodPhrase: notUnderstoodPhrase,
+            hasSynthesizer: hasSynthesizer, notUnderstood: notUnderstood, apology: apology,
             toolServers: toolServers, codecs: codecs)
         session = VoiceSession(parameters: parameters, context: context, seed: 7)
         writer = ServerEventWriter(sessionID: session.id)

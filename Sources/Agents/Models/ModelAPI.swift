@@ -76,6 +76,12 @@ extension ModelAPI {
         _ request: ModelRequest, model: String, form: RequestForm
     ) -> [UInt8]? { nil }
 
+    /// Looks at the list of models, where the API has a place for one.
+    func checkServices(on host: any AgentHost) async {
+        await upstream.check(
+            path: Self.path.isEmpty ? "" : "/models", model: service.model, on: host)
+    }
+
     /// Posts the request and passes on the answer while it arrives.
     /// - Throws: `AgentError.upstream` when the service cannot be reached, refuses, or breaks off;
     ///   `AgentError.malformedReply` when its answer cannot be understood or is not complete.

@@ -91,7 +91,7 @@ extension ServiceFault {
         guard let error = error as? AgentError else { return nil }
         switch error {
         case .upstream, .brokenOff, .malformedReply, .rateLimited, .agentLost: break
-        case .unavailable, .unknownModel, .overloaded, .quotaUsedUp: return nil
+        case .unavailable, .unknownModel, .overloaded, .quotaUsedUp, .explained: return nil
         }
         self.init(of: service, evidence, reason: error.detail)
         if case .upstream(let status, _) = error, status > 0 { self.status = status }

@@ -12,6 +12,8 @@ struct PlaceSeeker {
     let client: NetworkAddress
     /// Whose work the session's is.
     let tag: CallerTag
+    /// Whether it is an operator on this machine, who may know why a service has failed.
+    let isLocalOperator: Bool
 }
 
 /// Why a caller gets no place.
@@ -29,8 +31,10 @@ struct SessionPlaceHeld {
     var parameters: SessionParameters
     /// Limits of the credential; nil where there are none.
     let grant: SessionGrant?
+    /// Who has it.
+    let seeker: PlaceSeeker
     /// Whose session it is.
-    let tag: CallerTag
+    var tag: CallerTag { seeker.tag }
     /// The same, as its credential names it.
     let owner: SessionOwner
 }
@@ -125,6 +129,7 @@ extension Shard {
         }
         let live = openSession(
             place.parameters, in: dialect, of: place.tag, grant: place.grant, on: connection)
+        live.work.explainsFailures = place.seeker.isLocalOperator
         beginRecord(of: live.session, owner: place.owner)
         if caller.hasRecordingConsent { beginRecording(live, hasConsent: true) }
         if resume != .none { makeResumable(live, of: caller.principal, on: connection) }
@@ -162,7 +167,8 @@ extension Shard {
     ) -> PlaceSeeker {
         PlaceSeeker(
             caller: caller, client: source(of: request, on: connection).client,
-            tag: tag(of: caller, sending: request, on: connection))
+            tag: tag(of: caller, sending: request, on: connection),
+            isLocalOperator: caller.access == .operator && isLocal(request, on: connection))
     }
 
     /// Takes a place within the limits of the caller and of the server.
@@ -182,7 +188,7 @@ extension Shard {
         }
         guard reserveSession() else { throw .serverIsFull }
         return SessionPlaceHeld(
-            parameters: parameters, grant: grant, tag: seeker.tag,
+            parameters: parameters, grant: grant, seeker: seeker,
             owner: SessionOwner(seeker.caller))
     }
 

@@ -209,7 +209,8 @@ package final class Shard<Backend: IO> {
             makesHypotheses: services.agents.recognizer?.makesHypotheses ?? false,
             abilities: { [model = services.agents.model] in model.abilities(of: $0) },
             hasSynthesizer: services.agents.synthesizer != nil,
-            notUnderstoodPhrase: configuration.notUnderstoodPhrase,
+            notUnderstood: configuration.notUnderstoodPhrase,
+            apology: configuration.apologyPhrase,
             toolServers: services.agents.toolServers?.policy,
             codecs: configuration.codecs)
         meter = TickMeter(at: clock.now)
@@ -245,6 +246,8 @@ package final class Shard<Backend: IO> {
     package func run() {
         executor.adoptThread()
         openStore()
+        // The services are the same for all shards.
+        if services.index == 0 { agentLink.checkServices() }
         while tick() {}
         redis?.shutdown()
         ledgers.setLargest(to: 0)

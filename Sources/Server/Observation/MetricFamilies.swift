@@ -352,6 +352,9 @@ extension MetricFamily {
                 ("completed", \.responsesCompleted), ("cancelled", \.responsesCancelled),
                 ("incomplete", \.responsesIncomplete), ("failed", \.responsesFailed),
             ]),
+        .counter(
+            "parley_apologies_total",
+            "Apologies said where a model or a recogniser had failed.", \.apologies),
         .counters(
             "parley_mcp_calls_total", "Calls of MCP tools that ended, by result.", "result",
             [("completed", \.toolCallsCompleted), ("failed", \.toolCallsFailed)]),

@@ -56,6 +56,8 @@ final class Response {
     private let parameterBytes: Int
     private var bytesWritten = 0
     private(set) var incompleteReason: String?
+    /// How it ends once its apology is spoken; nil: its model has not failed.
+    private(set) var failure: ResponseDescription.Status?
     /// What the agent wants back with the next request.
     private var memento: (provider: String, text: String)?
     private(set) var usage = ResponseUsage()
@@ -187,6 +189,16 @@ final class Response {
         stage = .speaking
         if outputs.contains(where: \.isFunctionCall) { playout.sendsAhead = true }
         advance(at: now)
+    }
+
+    /// The model has failed; what follows is the apology, as if the model had written it.
+    func beginApology(endingAs status: ResponseDescription.Status) {
+        failure = status
+        incompleteReason = nil
+        // What follows is no answer, and not measured as one.
+        (speechEnd, asked) = (nil, nil)
+        thoughts = ThoughtFilter()
+        stage = .writing
     }
 
     /// Whether nothing is left to be done but to speak it.
@@ -330,10 +342,13 @@ final class Response {
         }
         completeOutputs()
         guard stage == .speaking, outputs.allSatisfy(\.isComplete) else { return }
-        if incompleteReason == nil, outputs.contains(where: \.isBrokenFunctionCall) {
-            return fail(.brokenArguments)
+        if failure == nil, incompleteReason == nil, outputs.contains(where: \.isBrokenFunctionCall) {
+            return failAudibly(.failed(.brokenArguments), at: now)
         }
-        end(incompleteReason.map { .incomplete(reason: $0) } ?? .completed)
+        let status = incompleteReason.map { ResponseDescription.Status.incomplete(reason: $0) }
+        // A model that had to stop before its first word has said nothing to the user.
+        if let status, outputs.isEmpty { return failAudibly(status, at: now) }
+        end(status ?? .completed)
     }
 
     /// Completes the items that are written and, where spoken, sent. While audio may be sent again,
@@ -345,10 +360,12 @@ final class Response {
                 !output.isAudio || !speaker.mayBeSentAgain
             else { continue }
             // Where the model had to stop, the item that it was writing is incomplete: clients run
-            // a function as soon as its call is completed.
+            // a function as soon as its call is completed. Where it failed, that item stands before
+            // the apology.
             let isWhole =
                 output.cut?.isByClient != true && !output.hasBrokenArguments
                 && (incompleteReason == nil || index < outputs.count - 1)
+                && (failure == nil || stage == .speaking && index == outputs.count - 1)
             complete(index, isWhole ? .completed : .incomplete)
         }
     }
@@ -382,6 +399,7 @@ final class Response {
         }
         stage = .done
         releaseEncoder()
+        let status = failure ?? status
         description.status = status
         description.output = outputs.map(\.item)
         description.usage = usage
@@ -474,7 +492,7 @@ final class Response {
 
     // MARK: Events
 
-    private func complete(_ index: Int, _ status: ConversationItem.Status) {
+    func complete(_ index: Int, _ status: ConversationItem.Status) {
         speaker.drop(index)
         outputs[index].complete(status)
         let output = outputs[index]
