@@ -11,11 +11,6 @@
 import Codec
 
 extension VoiceSession {
-    /// The phrase in the user's language; nil: nothing is said.
-    private var notUnderstoodPhrase: String? {
-        context.notUnderstood.text(for: parameters.transcription?.languageHint)
-    }
-
     /// Says the phrase that a turn without words is owed, once the agent may speak and nothing else is to
     /// be answered.
     func answerTurnWithoutWords(at now: Instant) {

@@ -12,6 +12,10 @@ extension VoiceSession {
         guard self.parameters.kind == .realtime else {
             throw .noResponsesInTranscriptionSession
         }
+        var parameters = parameters
+        if isOfClient, let conduct {
+            parameters = parameters.limited(to: conduct.agent.settings.clientFields)
+        }
         if parameters.isInConversation, let active = activeResponse {
             guard active.isWritten, playback?.hasNext == false else {
                 throw .responseIsActive(active.id)
@@ -162,6 +166,7 @@ extension VoiceSession {
                 continue
             }
             response.handleAsked()
+            if let filler { response.fill(with: filler.phrase, at: now + filler.after) }
             response.routes = routes
             let request = composer.request(routes, for: response.id)
             if let events = speculation.use(for: response.id, asking: request, context) {

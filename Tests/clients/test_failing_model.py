@@ -63,7 +63,7 @@ def test_the_user_hears_an_apology_and_the_operator_the_cause():
         # A caller on this machine, where no key is needed, may know the cause.
         assert f"{service.url}/chat/completions" in cause(response)
         assert "check its key" in cause(response)
-        assert server.metric("parley_apologies_total") == 1
+        assert server.metric("parley_apologies_total") == "1"
         talk = server.talk("--text", "hello")
         assert "check its key" in talk.stdout + talk.stderr
 

@@ -41,7 +41,9 @@ extension UpstreamService {
 
     private static func beginning(of response: any UpstreamResponse) async throws -> [UInt8] {
         var body: [UInt8] = []
-        while body.count < maxListBytes, let chunk = try await response.nextChunk() { body += chunk }
+        while body.count < maxListBytes, let chunk = try await response.nextChunk() {
+            body += chunk
+        }
         return body
     }
 
@@ -79,9 +81,11 @@ extension UpstreamService {
         let shown = names.prefix(Self.maxNamedModels).joined(separator: ", ")
         let rest = names.count > Self.maxNamedModels ? " and others" : ""
         var fault = ServiceFault(
-            of: name, evidence, reason: "its list of models has no \(model); it has \(shown)\(rest)")
+            of: name, evidence,
+            reason: "its list of models has no \(model); it has \(shown)\(rest)")
         fault.beginning = ""
-        fault.advice = "check the model's name, unless the service takes names that it does not list"
+        fault.advice =
+            "check the model's name, unless the service takes names that it does not list"
         fault.isTolerated = true
         return fault
     }

@@ -45,7 +45,7 @@ public struct OpenAISpeech: SpeechSynthesizer {
     }
 
     /// Looks at the list of models.
-    public func checkService(on host: any AgentHost) async {
+    public func checkSynthesizer(on host: any AgentHost) async {
         await service.check(model: nil, on: host)
     }
 

@@ -38,7 +38,7 @@ public struct OpenAITranscription: SpeechRecognizer {
     }
 
     /// Looks at the list of models.
-    public func checkService(on host: any AgentHost) async {
+    public func checkRecognizer(on host: any AgentHost) async {
         await service.check(model: nil, on: host)
     }
 

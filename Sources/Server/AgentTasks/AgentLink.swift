@@ -184,8 +184,8 @@ final class AgentLink {
         let (host, agents) = (host, agents)
         Task(executorPreference: gate.executor.task) {
             await agents.model.checkServices(on: host)
-            await agents.recognizer?.checkService(on: host)
-            await agents.synthesizer?.checkService(on: host)
+            await agents.recognizer?.checkRecognizer(on: host)
+            await agents.synthesizer?.checkSynthesizer(on: host)
         }
     }
 

@@ -305,6 +305,7 @@ struct Routes: Sendable {
             path: "/v1/realtime", methods: [.get], access: .session, pages: .allowedOrigins,
             summary: "A voice session over WebSocket, in the OpenAI Realtime protocol.",
             service: .webSocket(.session), content: { .realtime }),
+        .agentSession,
         Route(
             path: "/v1/realtime/client_secrets", methods: [.post], access: .key,
             pages: .sameOrigin,

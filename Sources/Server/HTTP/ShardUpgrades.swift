@@ -7,13 +7,22 @@ import Session
 
 /// Who seeks the place of a session.
 struct PlaceSeeker {
-    let caller: Caller
+    /// With the limits of its agent.
+    var caller: Caller
+    /// The agent of its session; nil: it has none.
+    var profile: AgentProfile?
     /// Its address.
     let client: NetworkAddress
     /// Whose work the session's is.
     let tag: CallerTag
     /// Whether it is an operator on this machine, who may know why a service has failed.
     let isLocalOperator: Bool
+
+    /// Its session has an agent, whose limits count for it.
+    mutating func take(_ profile: AgentProfile?) {
+        self.profile = profile
+        caller = caller.limited(by: profile)
+    }
 }
 
 /// Why a caller gets no place.
@@ -127,9 +136,7 @@ extension Shard {
         {
             return
         }
-        let live = openSession(
-            place.parameters, in: dialect, of: place.tag, grant: place.grant, on: connection)
-        live.work.explainsFailures = place.seeker.isLocalOperator
+        let live = openSession(place.parameters, in: dialect, at: place, on: connection)
         beginRecord(of: live.session, owner: place.owner)
         if caller.hasRecordingConsent { beginRecording(live, hasConsent: true) }
         if resume != .none { makeResumable(live, of: caller.principal, on: connection) }
@@ -149,8 +156,9 @@ extension Shard {
         on connection: Connection
     ) -> (WebSocketUpgrade, SessionPlaceHeld)? {
         guard let upgrade = validUpgrade(of: request, on: connection) else { return nil }
-        let seeker = seeker(of: request, by: caller, on: connection)
+        var seeker = seeker(of: request, by: caller, on: connection)
         do throws(PlaceRefusal) {
+            if asked.kind == .realtime { try seeker.take(profile(of: request, by: caller)) }
             let place = try reservePlace(for: seeker, to: asked, isMoved: isMoved)
             // No return uses up a quota.
             if !isMoved { try countConnection(of: seeker, at: place) }
@@ -158,6 +166,15 @@ extension Shard {
         } catch {
             send(answer(to: error, of: seeker), to: request, on: connection)
             return nil
+        }
+    }
+
+    /// The agent of a request's session; nil: it has none.
+    private func profile(
+        of request: HTTPRequest, by caller: Caller
+    ) throws(PlaceRefusal) -> AgentProfile? {
+        do throws(RefusalReason) { return try profile(namedBy: request, for: caller) } catch {
+            throw .credential(error)
         }
     }
 
@@ -178,7 +195,8 @@ extension Shard {
         let (parameters, grant): (SessionParameters, SessionGrant?)
         do {
             (parameters, grant) = try admit(
-                seeker.caller, at: seeker.client, to: asked, isMoved: isMoved)
+                seeker.caller, at: seeker.client, to: self.parameters(asked, of: seeker.profile),
+                isMoved: isMoved)
         } catch {
             throw .credential(error)
         }

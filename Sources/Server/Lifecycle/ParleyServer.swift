@@ -100,6 +100,7 @@ public final class ParleyServer: Sendable {
     private let replies: ReplyDirectory
     private let directory = ShardDirectory()
     private let localModel = LocalModelWatch()
+    private let profiles: AgentDirectory
     private let sessionRecords: MemorySessionRecords
     private let history = ServerHistory()
     /// The name of this server among those that share a store. A new one at each start, so that
@@ -127,6 +128,7 @@ public final class ParleyServer: Sendable {
         self.recordings = recordings
         self.configuration = configuration
         self.agents = agents
+        profiles = AgentDirectory(agents.profiles)
         self.voiceActivityModel = voiceActivityModel
         self.records = records
         self.logger = logger
@@ -203,6 +205,21 @@ public final class ParleyServer: Sendable {
         logger.info(
             "no log to reopen: lines go to standard error",
             metadata: ["signal": number == SIGUSR1 ? "SIGUSR1" : "SIGUSR2"])
+    }
+
+    /// Looks at the settings, and at every file that they name, as a start does; nothing listens.
+    /// - Throws: `ServerError`, why a server would not start.
+    public func check() throws(ServerError) {
+        if let objection = configuration.objection { throw .invalidConfiguration(objection) }
+        _ = try makeTLSContext()
+        try checkServiceAuthorities()
+        let address = try ListeningSocket.resolve(configuration)
+        let rules = try readCredentials()
+        // What may be guessed, and who may connect, depends on whether there are keys.
+        let authenticator = Authenticator(configuration, rules: rules)
+        state.withLock { $0.authenticator = authenticator }
+        try checkExposure(at: address.address, named: configuration.host)
+        try checkSecrets(rules)
     }
 
     /// Listens on the configured host and port, and starts the shards.
@@ -380,7 +397,8 @@ public final class ParleyServer: Sendable {
     public func reload() {
         guard
             configuration.isSecure || configuration.hasCredentialFiles || agents.rereadKeys != nil
-                || configuration.serviceCA != nil || records?.isReloadable == true
+                || agents.rereadProfiles != nil || configuration.serviceCA != nil
+                || records?.isReloadable == true
         else {
             logger.info(
                 "nothing to reload: no file of TLS, of credentials or of signing keys is configured"
@@ -390,6 +408,7 @@ public final class ParleyServer: Sendable {
         reloadTLS()
         reloadCredentials()
         reloadSigningKeys()
+        reloadProfiles()
         reloadWebhooks()
         checkServiceAuthoritiesAgain()
     }
@@ -425,6 +444,19 @@ public final class ParleyServer: Sendable {
         } catch {
             logger.error(
                 "signing keys not reloaded: the old ones stay", metadata: ["reason": "\(error)"])
+        }
+    }
+
+    /// Reads the agents anew, for new sessions. A file that cannot be used changes nothing, and is
+    /// logged.
+    private func reloadProfiles() {
+        guard let reread = agents.rereadProfiles else { return }
+        do {
+            profiles.replace(try reread())
+            logger.info("agents reloaded", metadata: ["agents": "\(profiles.current.names.count)"])
+        } catch {
+            logger.error(
+                "agents not reloaded: the old ones stay", metadata: ["reason": "\(error)"])
         }
     }
 
@@ -538,6 +570,7 @@ public final class ParleyServer: Sendable {
         services.replies = replies
         services.directory = directory
         services.localModel = localModel
+        services.profiles = profiles
         services.sessionRecords = sessionRecords
         services.nodes = nodes
         services.history = history

@@ -957,17 +957,18 @@ public struct ServerConfiguration: Sendable {
     /// None: not each sound without words is a turn.
     public var notUnderstoodPhrase = Phrase.none
     /// A caller who hears nothing thinks that the line is dead, so something is said by default.
-    public var apologyPhrase = Phrase(
-        """
-        I'm sorry, I can't answer that just now. Please try again in a moment.\
-        |de: Entschuldigung, das kann ich gerade nicht beantworten. Bitte versuchen Sie es gleich noch \
-        einmal.\
-        |es: Lo siento, ahora mismo no puedo responder. Inténtelo de nuevo en un momento.\
-        |fr: Désolé, je ne peux pas répondre pour l'instant. Réessayez dans un instant.\
-        |it: Mi dispiace, in questo momento non posso rispondere. Riprovi tra un attimo.\
-        |nl: Sorry, ik kan nu even niet antwoorden. Probeer het zo nog eens.\
-        |pt: Desculpe, não consigo responder agora. Tente novamente daqui a pouco.
-        """) ?? .none
+    public var apologyPhrase =
+        Phrase(
+            """
+            I'm sorry, I can't answer that just now. Please try again in a moment.\
+            |de: Entschuldigung, das kann ich gerade nicht beantworten. Bitte versuchen Sie es gleich noch \
+            einmal.\
+            |es: Lo siento, ahora mismo no puedo responder. Inténtelo de nuevo en un momento.\
+            |fr: Désolé, je ne peux pas répondre pour l'instant. Réessayez dans un instant.\
+            |it: Mi dispiace, in questo momento non posso rispondere. Riprovi tra un attimo.\
+            |nl: Sorry, ik kan nu even niet antwoorden. Probeer het zo nog eens.\
+            |pt: Desculpe, não consigo responder agora. Tente novamente daqui a pouco.
+            """) ?? .none
 
     private static let phrases =
         "texts of at most \(Phrase.maxBytes) bytes, with | between, each after its language and a colon"

@@ -20,6 +20,8 @@ package struct ShardServices {
     package var configuration: ServerConfiguration
     /// The model, and what recognises and makes speech.
     package var agents: AgentSet
+    /// Agents by their names, over all shards. Those of `agents` unless it is set.
+    package var profiles: AgentDirectory
     /// Nil when it is not installed.
     package var voiceActivityModel: VoiceActivityModel?
     /// Where CPU-heavy work goes.
@@ -91,6 +93,7 @@ package struct ShardServices {
     ) {
         self.configuration = configuration
         self.agents = agents
+        profiles = AgentDirectory(agents.profiles)
         self.pool = pool
         self.metrics = metrics
         addressLimits = AddressLimits(configuration)

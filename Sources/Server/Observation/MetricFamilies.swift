@@ -130,7 +130,8 @@ extension MetricFamily {
             "parley_credential_limits_total",
             "Requests refused for a limit of their credential, by the limit.", "limit",
             [
-                ("models", .refusedModel), ("sessions", .refusedCredentialSessions),
+                ("models", .refusedModel), ("agents", .refusedAgent),
+                ("sessions", .refusedCredentialSessions),
                 ("client_secrets", .refusedClientSecrets), ("quotas", .refusedQuota),
             ]),
         .counters(

@@ -36,6 +36,7 @@ extension Shard {
         summary.isContinued = fence > 1
         summary.principal = owner.principal?.hexadecimal()
         summary.subject = owner.subject
+        summary.agent = session.agentName
         summary.call = call
         let recorder = SessionRecorder(keeper: keeper, fence: fence, summary, at: now)
         for item in session.itemIDs { recorder.note(item, at: now) }

@@ -225,7 +225,8 @@ extension Shard {
                 for part in request.parts(of: .error(.sessionFailed)) {
                     waiters += request.log.append(part)
                 }
-            case .command, .audio, .dropAudio, .dropItemAudio, .playback, .transcribed, .recorded:
+            case .command, .audio, .dropAudio, .dropItemAudio, .playback, .transcribed, .recorded,
+                .hangUp:
                 break
             }
         }

@@ -266,12 +266,15 @@ extension Shard {
     /// Gives a connection a new session, which is to be started. The place for it is already
     /// reserved.
     func openSession(
-        _ parameters: SessionParameters, in dialect: RealtimeDialect, of caller: CallerTag,
-        grant: SessionGrant?, on connection: Connection
+        _ parameters: SessionParameters, in dialect: RealtimeDialect, at place: SessionPlaceHeld,
+        on connection: Connection
     ) -> LiveSession {
         let session = VoiceSession(
-            parameters: parameters, context: sessionContext, seed: services.makeSessionSeed())
-        let live = open(session, in: dialect, of: caller, grant: grant, on: connection)
+            parameters: parameters, agent: place.seeker.profile?.agent, context: sessionContext,
+            seed: services.makeSessionSeed())
+        let live = open(
+            session, in: dialect, of: place.tag, grant: place.grant, on: connection)
+        live.work.explainsFailures = place.seeker.isLocalOperator
         beginRecording(live, hasConsent: false)
         return live
     }
@@ -285,7 +288,9 @@ extension Shard {
         let session: VoiceSession
         do throws(SavedSessionError) {
             session = try VoiceSession(
-                restoring: claimed.saved, context: sessionContext,
+                restoring: claimed.saved,
+                agent: claimed.saved.agent.flatMap { services.profiles.current[$0]?.agent },
+                context: sessionContext,
                 seed: services.makeSessionSeed())
         } catch {
             logger.warning(
@@ -381,6 +386,9 @@ extension Shard {
             case .transcribed(let itemID):
                 if connection.isObserved { showWords(ofItem: itemID, in: live, on: connection) }
             case .recorded(let chunk): services.recordings?.keep(chunk)
+            case .hangUp:
+                closeWebSocket(
+                    connection, .normalClosure, reason: "The user has said nothing for too long.")
             case .failed(let fault):
                 note(fault, of: live.session)
                 closeWebSocket(connection, .internalError, reason: "The session has failed.")

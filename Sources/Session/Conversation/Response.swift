@@ -49,6 +49,8 @@ final class Response {
     var hasSettledApproval = false
     private var thoughts = ThoughtFilter()
     private var splitter = ClauseSplitter()
+    /// What is said, and when, if the model has not begun by then. In a box, because few agents have it.
+    private var filler: Filler?
     /// When the mark at which the text so far ends is taken for the end of a clause.
     private var pauseEnd: Instant?
     private(set) var speaker: ResponseSpeaker
@@ -94,9 +96,30 @@ final class Response {
     func nextDeadline(after now: Instant) -> Instant? {
         guard stage != .done else { return nil }
         let sending = speaker.nextDeadline(after: now)
-        guard let pauseEnd, speaker.awaitsText else { return sending }
-        let next = max(pauseEnd, Instant(nanoseconds: now.nanoseconds + 1))
+        let text = filler?.due ?? (speaker.awaitsText ? pauseEnd : nil)
+        guard let text else { return sending }
+        let next = max(text, Instant(nanoseconds: now.nanoseconds + 1))
         return sending.map { min($0, next) } ?? next
+    }
+
+    private final class Filler {
+        let phrase: String
+        let due: Instant
+        init(_ phrase: String, due: Instant) { (self.phrase, self.due) = (phrase, due) }
+    }
+
+    /// Has a phrase said if the model has not begun by an instant, where the response is spoken.
+    func fill(with phrase: String, at due: Instant) {
+        guard description.outputModality == .audio, isInConversation else { return }
+        filler = Filler(phrase, due: due)
+    }
+
+    /// Says that phrase once it is due, as an item of its own: the model's words come after it.
+    private func sayFiller(at now: Instant) {
+        guard stage == .writing, let due = filler, due.due <= now else { return }
+        filler = nil
+        write(due.phrase, at: now)
+        closeOpenOutputs()
     }
 
     /// When everything sent so far will have been played.
@@ -134,6 +157,7 @@ final class Response {
     /// A piece of the model's reply.
     func handle(_ delta: ModelDelta, at now: Instant) {
         guard stage == .writing else { return }
+        filler = nil
         if let end = speechEnd.take() {
             context.outputs.append(.measured(.firstToken, now - end))
         } else if let asked = asked.take() {
@@ -332,6 +356,7 @@ final class Response {
     /// send, complete items, end.
     func advance(at now: Instant) {
         guard stage != .done else { return }
+        sayFiller(at: now)
         speakPausedSentence(at: now)
         speaker.speakNextClause()
         do {
@@ -342,7 +367,8 @@ final class Response {
         }
         completeOutputs()
         guard stage == .speaking, outputs.allSatisfy(\.isComplete) else { return }
-        if failure == nil, incompleteReason == nil, outputs.contains(where: \.isBrokenFunctionCall) {
+        if failure == nil, incompleteReason == nil, outputs.contains(where: \.isBrokenFunctionCall)
+        {
             return failAudibly(.failed(.brokenArguments), at: now)
         }
         let status = incompleteReason.map { ResponseDescription.Status.incomplete(reason: $0) }
@@ -398,6 +424,7 @@ final class Response {
             core.conversation.keep(memento: memento.text, of: memento.provider, upTo: last.item.id)
         }
         stage = .done
+        filler = nil
         releaseEncoder()
         let status = failure ?? status
         description.status = status

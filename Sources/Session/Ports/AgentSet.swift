@@ -20,6 +20,12 @@ public struct AgentSet: Sendable {
     /// description is one line for the operator, and the keys stay as they were.
     public var rereadKeys: (@Sendable () throws -> Void)?
 
+    /// Agents by their names.
+    public var profiles = AgentProfiles()
+    /// Reads the file of these agents anew; nil: there is none. Any thread. It throws an error whose
+    /// description is one line for the operator.
+    public var rereadProfiles: (@Sendable () throws -> AgentProfiles)?
+
     /// What the conversation page is told of the agents.
     public var page = PageAgents()
 

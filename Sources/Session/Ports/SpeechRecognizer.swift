@@ -69,7 +69,7 @@ public protocol SpeechRecognizer: ModelMemory {
 
     /// Looks whether its service can be used, when the server starts. What is wrong is reported to
     /// the host. By default there is no service.
-    func checkService(on host: any AgentHost) async
+    func checkRecognizer(on host: any AgentHost) async
 }
 
 extension SpeechRecognizer {
@@ -86,5 +86,5 @@ extension SpeechRecognizer {
     public func prepare(on host: any AgentHost) async {}
 
     /// There is no service.
-    public func checkService(on host: any AgentHost) async {}
+    public func checkRecognizer(on host: any AgentHost) async {}
 }

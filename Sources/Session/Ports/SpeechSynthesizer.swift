@@ -76,7 +76,7 @@ public protocol SpeechSynthesizer: ModelMemory {
 
     /// Looks whether its service can be used, when the server starts. What is wrong is reported to
     /// the host. By default there is no service.
-    func checkService(on host: any AgentHost) async
+    func checkSynthesizer(on host: any AgentHost) async
 }
 
 extension SpeechSynthesizer {
@@ -87,5 +87,5 @@ extension SpeechSynthesizer {
     public func prepareVoice(on host: any AgentHost) async {}
 
     /// There is no service.
-    public func checkService(on host: any AgentHost) async {}
+    public func checkSynthesizer(on host: any AgentHost) async {}
 }

@@ -49,8 +49,8 @@ import Testing
             return (content?["transcript"] as? String, item["status"] as? String)
         }
         return (
-            response["status"] as? String, (details?["error"] as? [String: Any])?["code"] as? String,
-            items
+            response["status"] as? String,
+            (details?["error"] as? [String: Any])?["code"] as? String, items
         )
     }
 
