@@ -95,6 +95,8 @@ public final class SessionContext {
     @exclusivity(unchecked) var phrases: PhraseCache
     /// The recordings of those sessions that are recorded.
     var recordings: [ObjectIdentifier: SessionRecording] = [:]
+    /// What the agents of those sessions that have one say themselves.
+    var conducts: [ObjectIdentifier: AgentConduct] = [:]
     /// By how much a busy shard lowers the complexity of Opus.
     @exclusivity(unchecked) public var encodingRelief = EncodingRelief()
 

@@ -52,6 +52,9 @@ public final class VoiceSession: SessionCore {
     /// What the session's model understands. Where it hears audio, its replies wait for no
     /// transcript, and without `audio.input.transcription` none is made.
     let abilities: ModelAbilities
+    /// Whether it has an agent that is more than its parameters (`conduct`). That is in the context:
+    /// most have none. One byte, in the padding before `parameterBytes`.
+    let hasAgent: Bool
     /// Bytes of the parameters; 0 where they are shared with another session.
     private(set) var parameterBytes: UInt32
     /// Responses in flight: at most one in the conversation.
@@ -80,8 +83,6 @@ public final class VoiceSession: SessionCore {
     var isClientFull = false
     /// Whether the session goes on in another process: nothing begins here any more.
     var isHandedOver = false
-    /// What its agent's session has come to; nil: it has no agent but its parameters.
-    let conduct: AgentConduct?
     /// Whether the session is recorded. The recording itself is in the context: most have none.
     public internal(set) var isRecorded = false
 
@@ -125,7 +126,7 @@ public final class VoiceSession: SessionCore {
         _ names: (session: String, conversation: String), parameters: SessionParameters,
         agent: SessionAgent?, ids: IdentifierSource, context: SessionContext
     ) {
-        conduct = agent.map { AgentConduct($0) }
+        hasAgent = agent != nil
         id = names.session
         conversationID = names.conversation
         self.ids = ids
@@ -142,6 +143,7 @@ public final class VoiceSession: SessionCore {
             maxBytes: context.limits.maxConversationBytes
                 + (abilities.seesImages ? context.limits.maxConversationImageBytes : 0),
             maxAudioBytes: context.limits.maxKeptAudioBytes)
+        if let agent { context.conducts[ObjectIdentifier(self)] = AgentConduct(agent) }
     }
 
     /// The id that a session with this seed has.
@@ -154,6 +156,7 @@ public final class VoiceSession: SessionCore {
         speechInput?.releaseDecoder(context)
         for response in responses { response.releaseEncoder() }
         forgetRecording()
+        if hasAgent { context.conducts[ObjectIdentifier(self)] = nil }
     }
 
     /// The name of its agent; nil: it has none.

@@ -62,6 +62,8 @@ public struct RealtimeSchema: Sendable {
     ]
     /// Fields of events that only Parley has, for a client that can resume its session.
     private static let ownEventFields: Set<String> = ["offset", "resume"]
+    /// Rates of `audio/pcm` that are not in the table.
+    private static let ownRates: Set<Int> = [8_000, 16_000, 48_000]
     /// The fields of `audio/opus`, a format that is not in the table.
     private static let opusFields: Set<String> = [
         "type", "sequence", "bitrate", "complexity", "dtx",
@@ -184,11 +186,16 @@ public struct RealtimeSchema: Sendable {
     private func isFormatBesideTheTable(
         _ value: JSONValue, _ alternatives: [TypeExpression]
     ) -> Bool {
-        guard value["type"]?.string == "audio/opus", let members = value.members else {
+        guard alternatives.contains(.object("AudioPCMU")), let members = value.members else {
             return false
         }
-        let isFormat = alternatives.contains { $0 == .object("AudioPCMU") }
-        return isFormat && members.allSatisfy { Self.opusFields.contains($0.key) }
+        switch value["type"]?.string {
+        case "audio/opus": return members.allSatisfy { Self.opusFields.contains($0.key) }
+        case "audio/pcm":
+            return members.allSatisfy { ["type", "rate"].contains($0.key) }
+                && value["rate"]?.int.map(Self.ownRates.contains) == true
+        default: return false
+        }
     }
 
     private func hasTypeField(_ alternative: TypeExpression, of value: JSONValue) -> Bool {

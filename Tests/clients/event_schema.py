@@ -37,6 +37,8 @@ OWN_SERVER_EVENTS = {
 }
 # Fields of events that only Parley has, for a client that can resume its session.
 OWN_EVENT_FIELDS = {"offset", "resume"}
+# Rates of `audio/pcm` that are not in the table.
+OWN_RATES = {8_000, 16_000, 48_000}
 # The fields of `audio/opus`, a format that is not in the table.
 OPUS_FIELDS = {"type", "sequence", "bitrate", "complexity", "dtx"}
 
@@ -184,7 +186,7 @@ class EventSchema:
         return self.check_members(value, self.objects[kind], kind, path)
 
     def check_union(self, value, alternatives, path):
-        if is_opus(value) and Type("AudioPCMU") in alternatives:
+        if is_own_format(value) and Type("AudioPCMU") in alternatives:
             return []
         results = [(each, self.check(value, each, path)) for each in alternatives]
         if not all(violations for _, violations in results):
@@ -231,9 +233,15 @@ class EventSchema:
         ]
 
 
-def is_opus(value):
-    return isinstance(value, Members) and value.get("type") == "audio/opus" and (
-        OPUS_FIELDS.issuperset(key for key, _ in value))
+def is_own_format(value):
+    """Whether a format is one that only Parley has."""
+    if not isinstance(value, Members):
+        return False
+    keys = {key for key, _ in value}
+    if value.get("type") == "audio/opus":
+        return OPUS_FIELDS.issuperset(keys)
+    return keys == {"type", "rate"} and value.get("type") == "audio/pcm" and (
+        value.get("rate") in OWN_RATES)
 
 
 def brief(value):

@@ -48,6 +48,9 @@ final class AgentConduct {
 }
 
 extension VoiceSession {
+    /// How far its agent's session has come; nil: it has no agent.
+    var conduct: AgentConduct? { hasAgent ? context.conducts[ObjectIdentifier(self)] : nil }
+
     /// The language in which the server speaks to the user; nil: it is not known.
     private var userLanguage: String? { parameters.transcription?.languageHint }
 

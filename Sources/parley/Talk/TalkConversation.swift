@@ -46,7 +46,7 @@ struct TalkParameters {
 
     private func writeFormat(to json: inout JSONWriter) {
         json.member("type", format.wireName)
-        if format == .pcm { json.member("rate", format.sampleRate.hertz) }
+        if format.isPCM { json.member("rate", format.sampleRate.hertz) }
     }
 }
 

@@ -324,7 +324,7 @@ import Testing
         ),
         (
             #"{"type":"session.created","event_id":"e","session":{"type":"realtime","audio":{"#
-                + #""input":{"format":{"type":"audio/pcm","rate":16000}}}}}"#, "24000"
+                + #""input":{"format":{"type":"audio/pcm","rate":44100}}}}}"#, "24000"
         ),
         (
             #"{"type":"rate_limits.updated","event_id":"e","rate_limits":[{"name":"x"}]}"#,
