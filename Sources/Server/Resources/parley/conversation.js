@@ -19,6 +19,8 @@ function makeEntry(id, kind, role) {
 export class Transcript {
   #entries = new Map();
   #isRetold = false;
+  /** Responses outside of the conversation that are in progress. */
+  #outside = new Set();
 
   static #handlers = {
     "input_audio_buffer.speech_started"({ item_id }) {
@@ -152,10 +154,18 @@ export class Transcript {
   }
 
   /**
-   * Takes an event of the server.
+   * Takes an event of the server. Those of a response outside of the conversation change nothing.
    * @returns the entries that have changed; one of a deleted item has `isDeleted`
    */
   apply(event) {
+    const response = event.response_id ?? event.response?.id;
+    if (event.type === "response.created" && event.response.conversation_id === null) {
+      this.#outside.add(response);
+    }
+    if (this.#outside.has(response)) {
+      if (event.type === "response.done") this.#outside.delete(response);
+      return [];
+    }
     const changed = Transcript.#handlers[event.type]?.call(this, event);
     return (Array.isArray(changed) ? changed : [changed]).filter(Boolean);
   }
