@@ -116,18 +116,20 @@ def test_an_operators_key_shows_the_way_to_the_operators_page(open_page, guarded
     expect(page.get_by_role("link", name="Watch the server")).to_be_visible()
 
 
+def save(page, kind):
+    """What the page saves, as "text" or "JSON"."""
+    page.get_by_text("Save", exact=True).click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name=f"As {kind}").click()
+    return download.value.path().read_text(encoding="utf-8")
+
+
 def test_the_conversation_can_be_saved(page):
     type_message(page, "This page is new")
     expect(agent_turn(page)).to_contain_text("new")
     state(page, "Ready")
-    saved = {}
-    for kind in ("text", "JSON"):
-        page.get_by_text("Save", exact=True).click()
-        with page.expect_download() as download:
-            page.get_by_role("button", name=f"As {kind}").click()
-        saved[kind] = download.value.path().read_text(encoding="utf-8")
-    assert saved["text"] == "You: This page is new\nAgent: You said: This page is new.\n"
-    entries = json.loads(saved["JSON"])["entries"]
+    assert save(page, "text") == "You: This page is new\nAgent: You said: This page is new.\n"
+    entries = json.loads(save(page, "JSON"))["entries"]
     assert [(entry["role"], entry["text"]) for entry in entries] == [
         ("user", "This page is new"), ("assistant", "You said: This page is new."),
     ]
@@ -388,6 +390,9 @@ def test_a_killed_server_wipes_nothing_and_what_is_typed_meanwhile_is_answered(o
         assert greyed == [True, True, False, False]
         check(page)
         page.screenshot(path=pictures / "started-over.png")
+        assert save(page, "text") == (
+            "You: The old server\nAgent: You said: The old server.\n"
+            "You: Nobody hears this yet\nAgent: You said: Nobody hears this yet.\n")
         page.get_by_role("button", name="New").click()
         expect(page.locator(".turn, .divider")).to_have_count(0)
         page.context.close()
@@ -544,8 +549,4 @@ def test_a_reply_cut_short_is_saved_as_cut(page):
     state(page, "Speaking")
     page.get_by_role("button", name="Stop the reply").click()
     expect(agent_turn(page).locator("del")).to_be_visible()
-    page.get_by_text("Save", exact=True).click()
-    with page.expect_download() as download:
-        page.get_by_role("button", name="As text").click()
-    saved = download.value.path().read_text(encoding="utf-8")
-    assert re.search(r"\[not heard: .*100\.\]$", saved.strip())
+    assert re.search(r"\[not heard: .*100\.\]$", save(page, "text").strip())

@@ -9,6 +9,7 @@ import { Settings } from "./page/settings.js";
 import { Setup } from "./page/setup.js";
 import { tools } from "./page/tools.js";
 import { Wave } from "./page/wave.js";
+import { toText, toValues } from "./parley/conversation.js";
 
 const find = (id) => document.getElementById(id);
 const view = {
@@ -25,8 +26,10 @@ const settings = new Settings(tools);
 const setup = new Setup(find("local-model"));
 const lost = new LostNotice(find("lost"), () => (session?.link === "lost" ? session.retry() : begin()));
 
-/** The session; a closed one stays until the next begins, so that its conversation can be saved. */
+/** The session; a closed one stays until the next begins. */
 let session = null;
+/** What is shown, by id: also of sessions that the server has lost. It is what can be saved. */
+const entries = new Map();
 /** The key that the user typed, if the server requires one. It is kept in memory only. */
 let key = "";
 /** The pause before the next attempt to begin a session, in s, and its timer; 0: there will be none. */
@@ -56,7 +59,7 @@ async function begin() {
   session = own;
   listen(own);
   for (const entry of unsent) {
-    log.show({ ...entry, isDeleted: true });
+    show({ ...entry, isDeleted: true });
     own.say(entry.text);
   }
   showState();
@@ -77,6 +80,13 @@ async function begin() {
 /** Whether an entry was typed, and no server has it. */
 function isUnsent({ kind, role, state, text }) {
   return kind === "message" && role === "user" && state === "failed" && text !== "";
+}
+
+/** Shows a new or changed entry. */
+function show(entry) {
+  if (entry.isDeleted) entries.delete(entry.id);
+  else entries.set(entry.id, entry);
+  log.show(entry);
 }
 
 /** What is shown of another session stays, greyed. */
@@ -111,7 +121,7 @@ function listen(own) {
   });
   on("link", showState);
   on("activity", showState);
-  on("entry", (entry) => log.show(entry));
+  on("entry", show);
   on("hops", (times) => hops.show(times));
   on("level", (levels) => wave.add(levels));
   on("waiting", ({ milliseconds }) => lost.expect(milliseconds));
@@ -339,6 +349,7 @@ view.keyForm.addEventListener("submit", (event) => {
 });
 
 find("new").addEventListener("click", () => {
+  entries.clear();
   log.clear();
   hops.clear();
   showNotice("");
@@ -393,10 +404,10 @@ function download(name, type, text) {
 }
 
 find("save-text").addEventListener("click", () => {
-  download("conversation.txt", "text/plain", session?.transcript.toText() ?? "");
+  download("conversation.txt", "text/plain", toText([...entries.values()]));
 });
 find("save-json").addEventListener("click", () => {
-  const saved = { savedAt: new Date().toISOString(), entries: session?.transcript ?? [] };
+  const saved = { savedAt: new Date().toISOString(), entries: toValues([...entries.values()]) };
   download("conversation.json", "application/json", `${JSON.stringify(saved, null, 2)}\n`);
 });
 document.addEventListener("click", (event) => {

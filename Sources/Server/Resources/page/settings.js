@@ -47,8 +47,10 @@ export class Settings {
   /** Offers the voices of the server, `{name, description}` each; none: those of the protocol. */
   offerVoices(voices) {
     const offered = voices.length ? voices : protocolVoices;
-    this.#find("voice").replaceChildren(...offered.map(({ name, description }) => new Option(
-      description ? `${name}: ${description}` : name, name)));
+    const select = this.#find("voice");
+    const chosen = select.value;
+    select.replaceChildren(...offered.map(({ name, description }) => new Option(
+      description ? `${name}: ${description}` : name, name, false, name === chosen)));
   }
 
   /** The turn detection of the protocol; null: push to talk. */

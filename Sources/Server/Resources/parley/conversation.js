@@ -172,20 +172,12 @@ export class Transcript {
 
   /** The conversation as values for JSON. */
   toJSON() {
-    return this.entries.map(({ id, ...entry }) => {
-      const shown = { id, ...entry };
-      for (const name of ["cut", "output"]) if (!shown[name]) delete shown[name];
-      return shown;
-    });
+    return toValues(this.entries);
   }
 
   /** The conversation as lines of text. */
   toText() {
-    return this.entries.map((entry) => {
-      if (entry.kind === "call") return `[${entry.name}(${entry.arguments}) = ${entry.output ?? ""}]`;
-      const name = entry.role === "user" ? "You" : "Agent";
-      return `${name}: ${entry.text}${entry.cut ? ` [not heard: ${entry.cut.trim()}]` : ""}`;
-    }).join("\n") + "\n";
+    return toText(this.entries);
   }
 
   #message(id, role) {
@@ -222,6 +214,24 @@ export class Transcript {
     }
     return this.#entries.get(id);
   }
+}
+
+/** Entries as values for JSON. */
+export function toValues(entries) {
+  return entries.map((entry) => {
+    const shown = { ...entry };
+    for (const name of ["cut", "output"]) if (!shown[name]) delete shown[name];
+    return shown;
+  });
+}
+
+/** Entries as lines of text. */
+export function toText(entries) {
+  return entries.map((entry) => {
+    if (entry.kind === "call") return `[${entry.name}(${entry.arguments}) = ${entry.output ?? ""}]`;
+    const name = entry.role === "user" ? "You" : "Agent";
+    return `${name}: ${entry.text}${entry.cut ? ` [not heard: ${entry.cut.trim()}]` : ""}`;
+  }).join("\n") + "\n";
 }
 
 /** The words of an item. */
