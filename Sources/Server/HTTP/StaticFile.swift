@@ -22,11 +22,13 @@ struct StaticFile: Sendable {
         StaticFile("/app.js", script, PackageResources.app_js, "The page's program."),
         StaticFile("/page/hops.js", script, PackageResources.hops_js, "The page's chart."),
         StaticFile("/page/log.js", script, PackageResources.log_js, "The page's conversation."),
+        StaticFile("/page/lost.js", script, PackageResources.lost_js, "The page's way back."),
         StaticFile(
             "/page/settings.js", script, PackageResources.settings_js, "The page's settings."),
         StaticFile(
             "/page/setup.js", script, PackageResources.setup_js, "The page's agent and model."),
         StaticFile("/page/tools.js", script, PackageResources.tools_js, "The page's functions."),
+        StaticFile("/page/values.js", script, PackageResources.values_js, "JSON as words."),
         StaticFile("/page/wave.js", script, PackageResources.wave_js, "The page's level meter."),
     ]
 

@@ -69,7 +69,10 @@ extension ServerParts {
         let urls = language.providers.map(\.url) + [language.url].compactMap { $0 }
         var page = PageAgents(kind: .model, localModelURL: language.localModelURL)
         page.usesLocalModel = language.localModelURL.map { urls.contains($0) } ?? false
-        guard urls.isEmpty else { return page }
+        guard urls.isEmpty else {
+            page.model = language.url == nil ? nil : language.name
+            return page
+        }
         page.kind = language.demoAgent == .guide ? .guide : .echo
         if page.kind == .guide { page.toolServers = [GuideToolServers.label] }
         return page

@@ -42,6 +42,12 @@ struct ServerParts {
             synthesizer: try Self.synthesizer(settings, models),
             toolServers: try Self.toolServers(settings))
         agents.page = Self.page(settings.language)
+        agents.page.voices =
+            if let embedded = agents.synthesizer as? EmbeddedSynthesizer {
+                embedded.voices
+            } else {
+                settings.speech.speechVoice.map { [PageVoice(name: $0)] } ?? []
+            }
         if agents.page.kind == .guide, let others = agents.toolServers {
             agents.toolServers = GuideToolServers(beside: others)
         }

@@ -86,9 +86,10 @@ import Testing
         #expect(
             open.map(\.path) == [
                 "/healthz", "/readyz", "/.well-known/jwks.json", "/", "/base.css", "/style.css",
-                "/app.js", "/page/hops.js", "/page/log.js", "/page/settings.js",
-                "/page/setup.js", "/page/tools.js", "/page/wave.js", "/admin", "/admin.css",
-                "/admin.js", "/admin/card.js", "/admin/charts.js", "/admin/format.js",
+                "/app.js", "/page/hops.js", "/page/log.js", "/page/lost.js",
+                "/page/settings.js", "/page/setup.js", "/page/tools.js", "/page/values.js",
+                "/page/wave.js", "/admin", "/admin.css", "/admin.js", "/admin/card.js",
+                "/admin/charts.js", "/admin/format.js",
                 "/admin/live.js", "/admin/server.js", "/admin/table.js", "/parley.js",
                 "/parley.d.ts", "/parley/connection.js", "/parley/conversation.js",
                 "/parley/diagnosis.js", "/parley/errors.js", "/parley/liveness.js",
