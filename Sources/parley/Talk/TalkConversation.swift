@@ -272,6 +272,13 @@ final class TalkConversation {
 
     // MARK: Replies
 
+    /// When a user who hears replies as they come has heard all that came so far.
+    var playedOut: Double { playback.playedOut }
+
+    /// Whether the last turn is over, and all that came of its reply was played. A client that leaves
+    /// earlier is one whose user has not heard the end.
+    func isTurnOver(at now: Double) -> Bool { progress.isTurnOver && playedOut <= now }
+
     private func play(_ samples: [Int16], at now: Double) {
         let end = reply.itemEnd
         playback.handle(samples.count, of: end.id, end: end.samples, at: now)

@@ -18,11 +18,12 @@ struct TypedTurn {
     func run() throws {
         let start = monotonicSeconds()
         try conversation.send(line: line)
-        while !conversation.progress.isTurnOver && conversation.failures.isEmpty {
+        while !conversation.isTurnOver(at: monotonicSeconds()) && conversation.failures.isEmpty {
             guard monotonicSeconds() - start < 120 else {
                 throw CommandFailure(description: "no complete reply within 120 s")
             }
-            try conversation.step(until: start + 120)
+            try conversation.step(
+                until: conversation.progress.isTurnOver ? conversation.playedOut : start + 120)
         }
         conversation.showTimings(since: start, of: "the line was sent")
         try conversation.checkTurn()
