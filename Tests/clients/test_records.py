@@ -127,7 +127,7 @@ def test_a_spoken_answer_to_a_typed_line_is_heard_to_its_end(path, tmp_path, for
             "--text", "two apples", "--out", str(tmp_path / "reply.wav"), "--format", form)
         assert done.returncode == 0, done.stderr
         record, = eventually(lambda: [r for r in records(path) if r["ended_at"]])
-    assert said(record)[1] == ("assistant", "You said: two apples")
+    assert said(record)[1] == ("assistant", "You said: two apples.")
     check_heard(record["items"][1])
 
 
