@@ -335,6 +335,10 @@ public final class VoiceSession: SessionCore {
         playback?.timeline?.noteUnsent(itemID, position: position) ?? true
     }
 
+    /// The session ends, and no input follows that would tell it: all its audio has left, but for what
+    /// is reported as waiting after this. It makes no output.
+    public func noteAllSent() { playback?.timeline?.noteAllSent() }
+
     /// Reply audio was dropped, unasked, before any of it had left. The session wants an input soon
     /// in which to report that. It makes no output.
     /// - Parameter position: where in its item it starts, in samples at 48 kHz.

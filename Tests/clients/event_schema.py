@@ -29,12 +29,8 @@ FIELDS_BESIDE_THE_TABLE = {
     "response.output_audio.delta": {"audio_start_ms"},
     "conversation.item.truncated": {"transcript"},
 }
-# Events that only Parley has.
-OWN_SERVER_EVENTS = {
-    "parley.agent.event", "parley.resumed", "parley.resume.updated", "parley.going_away",
-    "parley.recording.updated",
-    "parley.dtmf.received", "parley.pong",
-}
+# Events that only Parley has begin so.
+OWN_EVENTS = "parley."
 # Fields of events that only Parley has, for a client that can resume its session.
 OWN_EVENT_FIELDS = {"offset", "resume"}
 # Rates of `audio/pcm` that are not in the table.
@@ -145,7 +141,7 @@ class EventSchema:
         if not isinstance(event, Members) or event.get("type") is None:
             return ["the event has no type"]
         name = event.get("type")
-        if name in OWN_SERVER_EVENTS:
+        if name.startswith(OWN_EVENTS):
             return []
         if name not in self.server_events:
             return [f"{name!r} is not an event"]

@@ -94,8 +94,8 @@ def test_a_typed_conversation_is_recorded(model, path):
 
 
 def test_a_spoken_conversation_is_recorded(path, tmp_path):
-    """Takes as long as the recording, which `parley talk` sends as a microphone would, and the reply, of
-    which only what was played is recorded."""
+    """Takes as long as the recording, which `parley talk` sends as a microphone would, and the reply,
+    which is played to its end."""
     with ParleyServer("--records", path) as server:
         wav = convert(DATA / "goforward.raw", tmp_path / "question.wav")
         done = server.talk("--wav", str(wav))
@@ -105,11 +105,30 @@ def test_a_spoken_conversation_is_recorded(path, tmp_path):
     assert (user, agent) == ("user", "assistant") and "forward" in words.lower()
     reply = record["items"][1]
     assert reply["speech"]["sent_ms"] > 500 and answer.startswith("You said")
+    check_heard(reply)
     assert set(record["turns"][0]["latency_ms"]) == {"transcript", "first_token", "first_audio"}
     assert record["audio_in_seconds"] > 1
     # Each of the changes of a session has counted once.
     assert record["response_count"] == len(record["turns"]) == 1
     assert record["audio_out_seconds"] == pytest.approx(reply["speech"]["sent_ms"] / 1000)
+
+
+def check_heard(reply):
+    """All of a spoken reply was heard."""
+    speech = reply["speech"]
+    assert not speech["is_cut"] and speech["heard_ms"] == speech["sent_ms"]
+    assert "written" not in speech
+
+
+@pytest.mark.parametrize("form", ["opus", "pcm"])
+def test_a_spoken_answer_to_a_typed_line_is_heard_to_its_end(path, tmp_path, form):
+    with ParleyServer("--records", path) as server:
+        done = server.talk(
+            "--text", "two apples", "--out", str(tmp_path / "reply.wav"), "--format", form)
+        assert done.returncode == 0, done.stderr
+        record, = eventually(lambda: [r for r in records(path) if r["ended_at"]])
+    assert said(record)[1] == ("assistant", "You said: two apples.")
+    check_heard(record["items"][1])
 
 
 @pytest.mark.parametrize("redaction", ["digits", "text"])

@@ -15,7 +15,9 @@ final class ModelEndpoint: Sendable {
     init(service: ModelService, upstream: UpstreamService) {
         self.service = service
         self.upstream = upstream
-        form = service.tokenLimit.form
+        form = LearnedForm(
+            service.tokenLimit.form.union(service.streamOptions.form),
+            fixed: service.tokenLimit.fixed.union(service.streamOptions.fixed))
     }
 }
 

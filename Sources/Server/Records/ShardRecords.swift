@@ -62,10 +62,7 @@ extension Shard {
     }
 
     /// A session has ended: the rest of its record is kept.
-    func endRecord(
-        _ recorder: SessionRecorder, of live: LiveSession, on connection: Connection
-    ) {
-        if let backlog = connection.backlog { noteUnsentAudio(backlog, to: live.session) }
+    func endRecord(_ recorder: SessionRecorder, of live: LiveSession) {
         recorder.keepEnd(of: live.session, at: now)
         live.session.recorder = nil
     }

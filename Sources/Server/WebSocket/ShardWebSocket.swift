@@ -326,7 +326,10 @@ extension Shard {
         if connection.isOperator { endWatching(on: connection) }
         if connection.isTelephone { endLine(of: connection) }
         guard let live = connection.live else { return }
-        if let recorder = live.session.recorder { endRecord(recorder, of: live, on: connection) }
+        // Its record and its recording end with what was heard.
+        live.session.noteAllSent()
+        if let backlog = connection.backlog { noteUnsentAudio(backlog, to: live.session) }
+        if let recorder = live.session.recorder { endRecord(recorder, of: live) }
         connection.live = nil
         if live.session.isRecorded { endRecording(of: live) }
         live.chargeUnfinishedReplies(at: now)

@@ -21,6 +21,7 @@ extension ServerParts {
             standard.kind = language.kind
             standard.model = language.name
             standard.tokenLimit = language.tokenLimit
+            standard.streamOptions = language.streamOptions
             standard.thinksFirst = language.thinksFirst
             standard.seesImages = language.seesImages
             standard.hearsAudio = language.hearsAudio
@@ -87,6 +88,7 @@ extension ServerParts {
         service.model = provider.model
         service.maxTokens = provider.maxTokens ?? settings.language.maxTokens
         service.tokenLimit = provider.tokenLimit
+        service.streamOptions = provider.streamOptions
         service.thinksFirst = provider.thinksFirst
         service.hearsAudio = provider.hearsAudio
         service.seesImages = provider.seesImages
