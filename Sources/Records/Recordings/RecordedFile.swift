@@ -46,8 +46,11 @@ struct RecordedFile: Equatable, Sendable {
         String(path.dropLast(track.count + 1 + (isComplete ? Self.ending : Self.partEnding).count))
     }
 
-    /// The session: the name up to the numbers that RecordingFolder has put behind it.
-    var sessionID: String {
+    /// The session that it is of.
+    var sessionID: String { Self.sessionID(ofRecording: name) }
+
+    /// The session of a recording: its name up to the numbers that RecordingFolder has put behind it.
+    static func sessionID(ofRecording name: String) -> String {
         var id = name[...]
         while let dash = id.lastIndex(of: "-"), dash > id.startIndex {
             let number = id[id.index(after: dash)...]
@@ -75,11 +78,31 @@ struct RecordedFile: Equatable, Sendable {
             }
     }
 
-    /// All files of recordings in a folder, in the order of their names.
-    static func all(in folder: String) -> [RecordedFile] {
+    /// The files of recordings in a folder, in the order of their names.
+    /// - Parameter prefix: what their names begin with; empty: all files.
+    static func all(in folder: String, named prefix: String = "") -> [RecordedFile] {
         days(in: folder).flatMap { day in
-            entries(of: "\(folder)/\(day)").compactMap { RecordedFile($0, on: day, in: folder) }
+            entries(of: "\(folder)/\(day)").filter { $0.hasPrefix(prefix) }
+                .compactMap { RecordedFile($0, on: day, in: folder) }
         }
+    }
+
+    /// Reads a piece of it.
+    /// - Returns: fewer bytes than asked for at its end; nil: it is gone, or cannot be read.
+    func read(from offset: Int, count: Int) -> [UInt8]? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        let wanted = max(0, min(count, bytes - offset))
+        let piece = [UInt8](unsafeUninitializedCapacity: wanted) { room, filled in
+            while filled < wanted {
+                let read = pread(
+                    descriptor, room.baseAddress! + filled, wanted - filled, off_t(offset + filled))
+                guard read > 0 else { return }
+                filled += read
+            }
+        }
+        return piece.count == wanted ? piece : nil
     }
 
     /// The days in a folder, in order.

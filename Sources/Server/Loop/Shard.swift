@@ -51,6 +51,8 @@ enum DeadlineOwner {
     case textRequest(EventToken)
     /// A survey ends with the answers that have come.
     case survey(SurveyID)
+    /// A request for ended sessions has waited long enough.
+    case recordQuestion(RecordQuestionID)
     /// A question for one session ends with the answers that have come.
     case call(CallID)
     /// An operator's view of the server is a second old.
@@ -114,6 +116,7 @@ package final class Shard<Backend: IO> {
     var textRequests: TextRequests
     /// Surveys that operators have asked for.
     @exclusivity(unchecked) var surveys = SurveyTable()
+    var recordQuestions = RecordQuestions()
     /// Calls, and connections that have joined a session.
     @exclusivity(unchecked) var sidebands = SidebandTable()
     /// Operators that watch the server.
@@ -439,6 +442,7 @@ package final class Shard<Backend: IO> {
             case .call(let id): endCall(id)
             case .operatorView(let token): renewView(at: token)
             case .history: continueHistory()
+            case .recordQuestion(let id): endRecordQuestion(id)
             case .heartbeat: beatHeart()
             case .report: sendReport()
             }
