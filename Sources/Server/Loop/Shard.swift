@@ -169,7 +169,9 @@ package final class Shard<Backend: IO> {
             hardLimit: configuration.maxQueuedOutputBytes)
         acceptor = Acceptor(io: io)
         logger = services.logger
-        sessionLog = SessionLog(logger: logger, includesContent: configuration.logContent)
+        sessionLog = SessionLog(
+            logger: logger, includesContent: configuration.logContent,
+            failures: services.metrics.recentFailures)
         shutdown = Shutdown(configuration)
         textRequests = TextRequests(configuration)
         routes = Routes(
@@ -201,8 +203,9 @@ package final class Shard<Backend: IO> {
         relays = NodeRelays(loop: relayPort, authorities: configuration.serviceCA)
         let host = ShardAgentHost(
             gate: gate, pool: services.pool, upstream: upstream, redis: redis,
-            noteFault: { [faults = services.metrics.serviceFaults, logger] fault in
-                faults.note(fault, at: MonotonicClock.now, logger: logger)
+            noteFault: { [metrics = services.metrics, logger] fault in
+                metrics.serviceFaults.note(fault, at: MonotonicClock.now, logger: logger)
+                metrics.recentFailures.note(fault)
             })
         agentLink = AgentLink(agents: services.agents, host: host, gate: gate, logger: logger)
         sessionContext = SessionContext(
@@ -439,10 +442,10 @@ package final class Shard<Backend: IO> {
             case .memoryReturn: reviewMemoryReturn()
             case .textRequest(let token): handleTextDeadline(token)
             case .survey(let id): endSurvey(id)
+            case .recordQuestion(let id): endRecordQuestion(id)
             case .call(let id): endCall(id)
             case .operatorView(let token): renewView(at: token)
             case .history: continueHistory()
-            case .recordQuestion(let id): endRecordQuestion(id)
             case .heartbeat: beatHeart()
             case .report: sendReport()
             }
