@@ -46,11 +46,8 @@ struct RecordedFile: Equatable, Sendable {
         String(path.dropLast(track.count + 1 + (isComplete ? Self.ending : Self.partEnding).count))
     }
 
-    /// The session that it is of.
-    var sessionID: String { Self.sessionID(ofRecording: name) }
-
-    /// The session of a recording: its name up to the numbers that RecordingFolder has put behind it.
-    static func sessionID(ofRecording name: String) -> String {
+    /// The session: the name up to the numbers that RecordingFolder has put behind it.
+    var sessionID: String {
         var id = name[...]
         while let dash = id.lastIndex(of: "-"), dash > id.startIndex {
             let number = id[id.index(after: dash)...]
@@ -85,6 +82,13 @@ struct RecordedFile: Equatable, Sendable {
             entries(of: "\(folder)/\(day)").filter { $0.hasPrefix(prefix) }
                 .compactMap { RecordedFile($0, on: day, in: folder) }
         }
+    }
+
+    /// The complete file of a recording; nil: the folder does not have it.
+    static func complete(_ name: String, _ track: String, in folder: String) -> RecordedFile? {
+        days(in: folder).lazy.compactMap { day in
+            RecordedFile("\(name).\(track)\(ending)", on: day, in: folder)
+        }.first
     }
 
     /// Reads a piece of it.

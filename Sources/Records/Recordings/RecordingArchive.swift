@@ -95,8 +95,7 @@ public final class RecordingArchive: RecordingKeeper {
     /// - Returns: its bytes, and those of the whole file; nil: the folder does not have it.
     func read(_ piece: RecordingPiece) -> (bytes: [UInt8], total: Int)? {
         guard
-            let file = folder.completeFiles(of: RecordedFile.sessionID(ofRecording: piece.name))
-                .first(where: { $0.name == piece.name && $0.track == piece.side.rawValue }),
+            let file = folder.completeFile(piece.name, piece.side.rawValue),
             let bytes = file.read(from: piece.offset, count: piece.count)
         else { return nil }
         return (bytes, file.bytes)

@@ -204,8 +204,7 @@ package final class Shard<Backend: IO> {
         let host = ShardAgentHost(
             gate: gate, pool: services.pool, upstream: upstream, redis: redis,
             noteFault: { [metrics = services.metrics, logger] fault in
-                metrics.serviceFaults.note(fault, at: MonotonicClock.now, logger: logger)
-                metrics.recentFailures.note(fault)
+                metrics.note(fault, at: MonotonicClock.now, logger: logger)
             })
         agentLink = AgentLink(agents: services.agents, host: host, gate: gate, logger: logger)
         sessionContext = SessionContext(

@@ -4,6 +4,7 @@
 // Invariant: at most `maxKept` are kept, the newest last. A failure that equals one of them counts there, so
 // that a service that is down does not push everything else out.
 
+import Logging
 import Session
 import Synchronization
 
@@ -85,5 +86,13 @@ final class RecentFailures: Sendable {
             kept.failures.append(failure)
             kept.revision += 1
         }
+    }
+}
+
+extension ServerMetrics {
+    /// A configured service has failed: it is counted, logged where a line is due, and shown to operators.
+    func note(_ fault: ServiceFault, at now: Instant, logger: Logger) {
+        serviceFaults.note(fault, at: now, logger: logger)
+        recentFailures.note(fault)
     }
 }
