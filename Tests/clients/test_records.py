@@ -2,6 +2,7 @@
 is left of them when the server is killed, or its database is away."""
 
 import contextlib
+import http.client
 import json
 import os
 import resource
@@ -9,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import time
+import urllib.parse
 
 import pytest
 import websockets
@@ -355,3 +357,69 @@ def test_a_spool_at_its_limit_takes_no_new_sessions(postgresql, tmp_path):
         eventually(lambda: int(server.metric("parley_record_spool_bytes")) > 1 << 20)
         assert server.talk("--text", "hello").returncode == 0
         eventually(lambda: int(server.metric("parley_record_changes_refused_total")) > 0)
+
+
+# ---- Over HTTP ----
+
+
+def ask(server, path, method="GET"):
+    """Asks as an operator of this machine; returns the status, and the answer's JSON where it has one."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=HANG_GUARD)
+    with contextlib.closing(connection):
+        connection.request(method, path)
+        response = connection.getresponse()
+        body = response.read()
+    return response.status, json.loads(body) if body else None
+
+
+def found(server, **query):
+    status, page = ask(server, "/admin/records?" + urllib.parse.urlencode(query))
+    assert status == 200, page
+    return [row["id"] for row in page["data"]], page["next"]
+
+
+def check_library(server):
+    """Holds two conversations, which are listed, found, shown and deleted."""
+    for text in ("where is box 7%", "say hello"):
+        assert server.talk("--text", text).returncode == 0
+        eventually(lambda text=text: found(server, search=text)[0])
+    (newest, oldest), rest = found(server)
+    assert rest is None
+    assert found(server, search="BOX 7%") == ([oldest], None)
+    assert found(server, search=newest[-6:]) == ([newest], None)
+    assert found(server, search="input_text") == ([], None)
+    first, rest = found(server, limit=1)
+    assert first == [newest] and found(server, limit=1, after=rest) == ([oldest], None)
+    status, record = ask(server, f"/admin/records/{oldest}")
+    assert status == 200 and record["recordings"] == []
+    document, = record["documents"]
+    assert said(document)[0] == ("user", "where is box 7%") and len(document["turns"]) == 1
+    assert ask(server, f"/admin/records/{oldest}", "DELETE") == (204, None)
+    assert found(server) == ([newest], None)
+    for method in ("GET", "DELETE"):
+        assert ask(server, f"/admin/records/{oldest}", method)[0] == 404
+    return oldest
+
+
+def test_ended_sessions_are_found_and_deleted_over_http(path):
+    with ParleyServer("--records", path) as server:
+        deleted = check_library(server)
+        with typed(server, "still here"):
+            session, = eventually(lambda: [each["id"] for each in listed(path) if not each["ended_at"]])
+            status, answer = ask(server, f"/admin/records/{session}", "DELETE")
+            assert (status, answer["error"]["code"]) == (409, "session_open")
+    assert deleted not in [session["id"] for session in listed(path)]
+
+
+@needs_postgresql
+def test_ended_sessions_are_found_and_deleted_in_postgresql(postgresql, tmp_path):
+    arguments = ["--records", postgresql.url, "--records-spool", str(tmp_path / "s.db")]
+    with ParleyServer(*arguments) as server:
+        deleted = check_library(server)
+        assert deleted not in [record["id"] for record in documents(postgresql)]
+        # A database that is away is no reason to wait, and is asked again when it is back.
+        postgresql.stop()
+        status, answer = ask(server, "/admin/records")
+        assert status == 503 and answer["error"]["code"].startswith("records_")
+        postgresql.start()
+        eventually(lambda: ask(server, "/admin/records")[0] == 200)

@@ -89,6 +89,7 @@ public final class ParleyServer: Sendable {
     private let agents: AgentSet
     private let voiceActivityModel: VoiceActivityModel?
     private let records: (any RecordKeeper)?
+    private let library: (any RecordLibrary)?
     private let logger: Logger
     private let beginning: Instant
     private let workers: WorkerPool
@@ -115,13 +116,15 @@ public final class ParleyServer: Sendable {
     /// - Parameters:
     ///   - records: keeps records of sessions; nil: there are none. It is shut down once every shard
     ///     has ended.
+    ///   - library: reads and deletes what is kept of ended sessions; nil: nothing is kept. It is shut
+    ///     down before the keepers.
     ///   - recordings: keeps recordings; nil: no session is recorded, whatever the settings say.
     ///   - beginning: when the process began, from which the log counts the time of the start. By
     ///     default now, which leaves out whatever was made ready before.
     public init(
         configuration: ServerConfiguration, agents: AgentSet,
         voiceActivityModel: VoiceActivityModel?, records: (any RecordKeeper)? = nil,
-        recordings: (any RecordingKeeper)? = nil,
+        library: (any RecordLibrary)? = nil, recordings: (any RecordingKeeper)? = nil,
         logger: Logger, beginning: Instant = MonotonicClock.now
     ) {
         self.beginning = beginning
@@ -131,6 +134,7 @@ public final class ParleyServer: Sendable {
         profiles = AgentDirectory(agents.profiles)
         self.voiceActivityModel = voiceActivityModel
         self.records = records
+        self.library = library
         self.logger = logger
         let threads = max(1, configuration.workerThreads)
         let workers = WorkerPool(
@@ -352,6 +356,7 @@ public final class ParleyServer: Sendable {
         for thread in threads { pthread_join(thread, nil) }
         workers.shutdown()
         agents.toolServers?.shutdown()
+        library?.shutdown()
         records?.shutdown()
         recordings?.shutdown()
         logger.info(
@@ -579,6 +584,7 @@ public final class ParleyServer: Sendable {
             self?.drain()
         }
         services.records = records
+        services.library = library
         let url = configuration.reachableURL(atPort: sockets.first?.port)
         services.describeNode = { [metrics, nodes, started = WallClock.seconds] in
             NodeRecord(

@@ -44,6 +44,8 @@ package struct ShardServices {
     package var sessionRecords: MemorySessionRecords
     /// Keeps records of sessions, over all shards; nil: there are none.
     package var records: (any RecordKeeper)?
+    /// Reads and deletes what is kept of ended sessions, over all shards; nil: nothing is kept.
+    package var library: (any RecordLibrary)?
     /// This node among those that share a store, and the others, over all shards.
     package var nodes = NodeDirectory(name: "node")
     /// What keeps recordings; nil: nothing does, and no session is recorded.

@@ -314,6 +314,8 @@ package final class ServerMetrics: Sendable {
     package let isDraining = Atomic<Bool>(false)
     /// Failures of the services that the operator has configured.
     let serviceFaults = ServiceFaultLog()
+    /// The newest failures, for the operator's page.
+    let recentFailures = RecentFailures()
     /// The memory of the process by what holds it.
     let account: ProcessAccount
     private let workers: @Sendable () -> WorkerCounts

@@ -77,8 +77,8 @@ struct ServeCommand: ParsableCommand {
         let server = ParleyServer(
             configuration: settings.server, agents: parts.agents,
             voiceActivityModel: parts.voiceActivityModel, records: parts.records,
-            recordings: parts.recordings,
-            logger: logger, beginning: ParleyCommand.beginning)
+            library: parts.library, recordings: parts.recordings, logger: logger,
+            beginning: ParleyCommand.beginning)
         do throws(ServerError) {
             try server.run { port in
                 announce(settings.server, port: port)

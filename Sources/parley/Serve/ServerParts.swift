@@ -16,6 +16,8 @@ struct ServerParts {
     let voiceActivityModel: VoiceActivityModel?
     /// Keeps records of sessions; nil: there are none.
     let records: RecordWriter?
+    /// Reads and deletes what is kept of sessions; nil: no records are.
+    let library: RecordShelf?
     /// What keeps recordings; nil: there is no folder for them.
     let recordings: RecordingArchive?
 
@@ -68,6 +70,9 @@ struct ServerParts {
         }
         recordings = try settings.recordings.keeper(settings.server, logger)
         records = try Self.records(settings, logger)
+        library = settings.records.records.map { [recordings] in
+            RecordShelf($0, recordings: recordings)
+        }
         // Return the work space of reading, checking and laying out the weights (1 MB) before the
         // tables of the shards, most of which stay untouched, are allocated in it. The budget of
         // memory counts what is resident now as the server's own.
