@@ -50,7 +50,7 @@ def converse(open_page, server, *questions):
     page.get_by_role("button", name="Start talking").click()
     expect(page.locator(".turn.user").first).to_contain_text("forward")
     expect(agent_turn(page)).to_contain_text("forward")
-    page.get_by_role("button", name="Stop talking").click()
+    page.get_by_role("button", name="Microphone off").click()
     # Each reply is heard to its end: one that is cut off by the client's leaving has no turn.
     state(page, "Ready")
     for question, shown in questions:

@@ -65,7 +65,7 @@ struct ServerParts {
         self.agents = agents
         guard !isCheck else {
             _ = try settings.records.recordSettings(settings.server)
-            (recordings, records) = (nil, nil)
+            (recordings, records, library) = (nil, nil, nil)
             return
         }
         recordings = try settings.recordings.keeper(settings.server, logger)
