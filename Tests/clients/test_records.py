@@ -423,3 +423,42 @@ def test_ended_sessions_are_found_and_deleted_in_postgresql(postgresql, tmp_path
         assert status == 503 and answer["error"]["code"].startswith("records_")
         postgresql.start()
         eventually(lambda: ask(server, "/admin/records")[0] == 200)
+
+
+def test_one_caller_is_erased_at_the_command_line(path, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("k-of-anna-0123456789 name=anna\nk-of-bert-0123456789 name=bert\n")
+    folder = tmp_path / "recordings"
+    with ParleyServer("--records", path, "--api-keys-file", str(keys), "--recordings", "all",
+                      "--recordings-folder", str(folder)) as server:
+        for name in ("anna", "bert", "anna"):
+            spoken = server.talk("--key", f"k-of-{name}-0123456789", "--text", "hello", "--out",
+                                 str(tmp_path / "reply.wav"))
+            assert spoken.returncode == 0, spoken
+        eventually(lambda: sum(bool(each["ended_at"]) for each in listed(path)) == 3)
+        eventually(lambda: list(folder.glob("*/*.opus")) and not list(folder.glob("*/*.part")))
+        everybody = {each["id"] for each in listed(path)}
+
+        def delete(*arguments):
+            return subprocess.run(
+                [BINARY, "sessions", "delete", "--records", path, "--recordings-folder", str(folder),
+                 *arguments], text=True, capture_output=True, timeout=HANG_GUARD)
+
+        asked = delete("--caller", "anna")
+        assert asked.returncode == 0 and "nothing is deleted yet" in asked.stderr
+        theirs = asked.stdout.split()
+        assert len(theirs) == 2 and len(listed(path)) == 3
+        # While the server runs.
+        done = delete("--caller", "anna", "--yes")
+        assert done.returncode == 0 and done.stdout.split() == theirs, done
+        (left,) = [each["id"] for each in listed(path)]
+        assert {left, *theirs} == everybody
+        assert {file.name.split(".")[0] for file in folder.glob("*/*.opus")} == {left}
+        for arguments, word in [
+            (["--caller", "anna"], "no record of the caller anna"),
+            (["sess_nobody", "--yes"], "no record of sess_nobody"),
+            ([], "name sessions by their ids"),
+        ]:
+            refused = delete(*arguments)
+            assert refused.returncode != 0 and word in refused.stderr, refused
+        assert delete(left, "--yes").returncode == 0 and listed(path) == []
