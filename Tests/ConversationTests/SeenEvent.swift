@@ -74,7 +74,7 @@ struct EventRecord {
 
     private(set) var seen: [SeenEvent] = []
     private var aliases: [String: String] = [:]
-    /// Index of the line for each response's audio.
+    /// Index of the line for the audio of each item.
     private var audioLines: [String: Int] = [:]
 
     /// Records a request to the model.
@@ -94,8 +94,8 @@ struct EventRecord {
         if let id = event["item_id"] as? String ?? item?["id"] as? String {
             fields.append(("item", alias(id)))
         }
-        if let audioMilliseconds, let responseID {
-            return noteAudio(audioMilliseconds, of: responseID, fields, at: at)
+        if let audioMilliseconds, let itemID = event["item_id"] as? String {
+            return noteAudio(audioMilliseconds, of: itemID, fields, at: at)
         }
         guard !Self.ignored.contains(type) else { return }
         for name in Self.scalars { add(name, event[name]) }
@@ -117,13 +117,13 @@ struct EventRecord {
         }
     }
 
-    /// Records audio: one line has the times of the first and the last piece.
+    /// Records audio of an item: one line has the times of the first and the last piece.
     private mutating func noteAudio(
-        _ milliseconds: Int, of responseID: String, _ fields: [(name: String, value: String)],
+        _ milliseconds: Int, of itemID: String, _ fields: [(name: String, value: String)],
         at: Int
     ) {
-        guard let line = audioLines[responseID] else {
-            audioLines[responseID] = seen.count
+        guard let line = audioLines[itemID] else {
+            audioLines[itemID] = seen.count
             let amounts = [("audio_ms", "\(milliseconds)"), ("last", "\(at)")]
             seen.append(SeenEvent(at: at, fields + amounts))
             return
@@ -138,7 +138,7 @@ struct EventRecord {
         let items = response?["output"] as? [[String: Any]] ?? []
         let parts = items.flatMap { $0["content"] as? [[String: Any]] ?? [] }
         let texts = parts.compactMap { ($0["transcript"] ?? $0["text"]) as? String }
-        return texts.isEmpty ? nil : texts.joined()
+        return texts.isEmpty ? nil : texts.joined(separator: " ")
     }
 
     /// A short stable name for an id: `item_…` becomes i1, i2, …

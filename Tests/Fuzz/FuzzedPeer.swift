@@ -226,7 +226,8 @@ final class FuzzedPeer {
     }
 
     private static let operatorTypes = [
-        "server.history", "server.overview", "sessions.page", "session.card", "session.event",
+        "server.failures", "server.history", "server.overview", "sessions.page", "session.card",
+        "session.event",
         "session.watched", "session.ended", "session.closed", "error",
     ]
 

@@ -40,13 +40,33 @@ final class FuzzedSession {
             limits.maxBufferedAudioSeconds = 1
         }
         let context = SessionContext(
-            limits: limits, voiceActivityModel: nil, hasRecognizer: true, hasSynthesizer: true)
+            limits: limits, voiceActivityModel: nil, hasRecognizer: true, hasSynthesizer: true,
+            apology: Phrase("Sorry.") ?? .none)
         session = VoiceSession(
-            parameters: SessionParameters(model: "fuzz"), context: context, seed: 1)
+            parameters: SessionParameters(model: "fuzz"),
+            agent: choices & 0x10 != 0 ? Self.agent : nil, context: context, seed: 1)
         writer = ServerEventWriter(sessionID: session.id)
         session.start(at: now)
         if choices & 0x20 != 0 { session.beginRecording(beepEvery: .seconds(1), at: now) }
         drain()
+    }
+
+    /// An agent that says something whenever it may.
+    private static var agent: SessionAgent {
+        var settings = SessionAgent.Settings()
+        settings.greeting = Phrase("Hello.") ?? .none
+        settings.isGreetingInterruptible = false
+        var silence = SessionAgent.Silence()
+        silence.after = .seconds(1)
+        silence.prompt = Phrase("Hello?") ?? .none
+        silence.farewell = Phrase("Goodbye.") ?? .none
+        settings.silence = silence
+        var filler = SessionAgent.Filler()
+        filler.after = .milliseconds(100)
+        filler.phrase = Phrase("Well.") ?? .none
+        settings.filler = filler
+        settings.clientFields = [.voice]
+        return SessionAgent(name: "fuzz", settings)
     }
 
     /// A session that goes on from a state that it does not trust.
@@ -116,7 +136,7 @@ final class FuzzedSession {
             switch output {
             case .event(let event): check(event)
             case .audio, .dropAudio, .dropItemAudio, .playback, .measured, .answered,
-                .transcribed, .failed:
+                .transcribed, .hangUp, .failed:
                 break
             case .command(let command): commands.append(command)
             case .recorded(let chunk): check(chunk)

@@ -108,7 +108,7 @@ public struct RealtimeSchema: Sendable {
 
     /// The violations in a server event, one sentence each.
     public func violations(inServerEvent text: String) -> [String] {
-        violations(in: text, serverEvents)
+        violations(in: text, serverEvents, skipsOwn: true)
             + (isBeta ? [] : DocumentedEvents.violations(inServerEvent: text))
     }
 
@@ -117,7 +117,9 @@ public struct RealtimeSchema: Sendable {
         violations(in: text, clientEvents)
     }
 
-    private func violations(in text: String, _ events: [String: [String: Field]]) -> [String] {
+    private func violations(
+        in text: String, _ events: [String: [String: Field]], skipsOwn: Bool = false
+    ) -> [String] {
         let event: JSONValue
         do {
             event = try JSONParser().parse(text)
@@ -125,7 +127,7 @@ public struct RealtimeSchema: Sendable {
             return ["not JSON: \(error.explanation)"]
         }
         guard let type = event["type"]?.string else { return ["the event has no type"] }
-        if Self.isOwn(type) { return [] }
+        if skipsOwn, Self.isOwn(type) { return [] }
         guard let fields = events[type] else { return ["'\(type)' is not an event"] }
         return check(event, fields, named: type, at: type)
     }

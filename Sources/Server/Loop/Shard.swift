@@ -207,17 +207,7 @@ package final class Shard<Backend: IO> {
                 metrics.note(fault, at: MonotonicClock.now, logger: logger)
             })
         agentLink = AgentLink(agents: services.agents, host: host, gate: gate, logger: logger)
-        sessionContext = SessionContext(
-            limits: configuration.session,
-            voiceActivityModel: services.voiceActivityModel,
-            hasRecognizer: services.agents.recognizer != nil,
-            makesHypotheses: services.agents.recognizer?.makesHypotheses ?? false,
-            abilities: { [model = services.agents.model] in model.abilities(of: $0) },
-            hasSynthesizer: services.agents.synthesizer != nil,
-            notUnderstood: configuration.notUnderstoodPhrase,
-            apology: configuration.apologyPhrase,
-            toolServers: services.agents.toolServers?.policy,
-            codecs: configuration.codecs)
+        sessionContext = SessionContext(services)
         meter = TickMeter(at: clock.now)
         executor.adoptThread()
         gate.answerFacts { [unowned self] in facts(of: $0) }
@@ -487,4 +477,20 @@ package final class Shard<Backend: IO> {
 
     /// Chunks in the connections' send buffers now; none without a connection.
     package var chunksInUse: Int { chunks.chunksInUse }
+}
+
+extension SessionContext {
+    /// What the sessions of a shard share.
+    fileprivate convenience init(_ services: ShardServices) {
+        let (agents, configuration) = (services.agents, services.configuration)
+        self.init(
+            limits: configuration.session, voiceActivityModel: services.voiceActivityModel,
+            hasRecognizer: agents.recognizer != nil,
+            makesHypotheses: agents.recognizer?.makesHypotheses ?? false,
+            abilities: { [model = agents.model] in model.abilities(of: $0) },
+            hasSynthesizer: agents.synthesizer != nil,
+            notUnderstood: configuration.notUnderstoodPhrase,
+            apology: configuration.apologyPhrase, toolServers: agents.toolServers?.policy,
+            codecs: configuration.codecs)
+    }
 }
