@@ -234,6 +234,35 @@ def test_the_command_says_what_is_missing(path):
         assert done.returncode != 0 and len(done.stderr.splitlines()) == 1
 
 
+def test_a_session_is_deleted_with_its_recording(path, tmp_path):
+    recordings = tmp_path / "recordings"
+    wav = convert(DATA / "goforward.raw", tmp_path / "question.wav")
+
+    def delete(*arguments):
+        return subprocess.run(
+            [BINARY, "sessions", "delete", *arguments, "--records", path,
+             "--recordings-folder", recordings],
+            capture_output=True, text=True, timeout=HANG_GUARD, check=False)
+
+    arguments = ["--records", path, "--recordings-folder", recordings, "--recordings", "all"]
+    with ParleyServer(*arguments) as server:
+        assert server.talk("--text", "keep this").returncode == 0
+        kept, = eventually(lambda: [r["id"] for r in records(path) if r["ended_at"]])
+        assert server.talk("--wav", str(wav)).returncode == 0
+        gone, = eventually(
+            lambda: [r["id"] for r in records(path) if r["ended_at"] and r["id"] != kept])
+        eventually(lambda: len(list(recordings.glob(f"*/{gone}.*.opus"))) == 2)
+        refused = delete(gone)
+        assert refused.returncode == 1 and refused.stdout.split() == [gone]
+        assert len(records(path)) == 2
+        done = delete(gone, "--yes")
+        assert done.stdout == f"{gone}: 1 records, 2 files of recordings\n", done.stderr
+        assert [record["id"] for record in records(path)] == [kept]
+        assert not list(recordings.glob(f"*/{gone}.*"))
+        again = delete(gone, "--yes")
+        assert again.returncode == 1 and "no such session" in again.stderr
+
+
 # ---- PostgreSQL ----
 
 
@@ -273,6 +302,8 @@ def test_records_reach_postgresql(postgresql, tmp_path):
     first, = [session for session in listed(postgresql.url) if session["id"] == record["id"]]
     assert first["started_at"] == record["started_at"]
     assert "user  hello" in sessions("show", postgresql.url, record["id"])
+    assert "1 records" in sessions("delete", postgresql.url, record["id"], "--yes")
+    assert record["id"] not in [session["id"] for session in listed(postgresql.url)]
 
 
 @needs_postgresql

@@ -83,7 +83,26 @@ struct PostgreSQLRecords {
         }
     }
 
+    /// Deletes the records of a session.
+    /// - Returns: how many there were.
+    func delete(_ sessionID: String) throws(PostgreSQLError) -> Int {
+        try connection.transaction { () throws(PostgreSQLError) in
+            try connection.run("DELETE FROM parley_sessions WHERE id = $1 RETURNING id", sessionID)
+        }.count
+    }
+
     // MARK: Reading
+
+    /// The ids of a caller's sessions, the first one first. RecordEraser says who a caller is.
+    func sessions(ofCaller caller: String) throws(PostgreSQLError) -> [String] {
+        try connection.transaction { () throws(PostgreSQLError) in
+            try connection.run(
+                """
+                SELECT id FROM parley_sessions WHERE $1 IN (document #>> '{session,call,from}',
+                    document #>> '{session,subject}') GROUP BY id ORDER BY min(started_at), id
+                """, caller)
+        }.compactMap { $0.first.flatMap { $0 } }
+    }
 
     /// Sessions, the newest first: id, begin, end, reason and number of responses.
     func list(since milliseconds: Int, limit: Int) throws(PostgreSQLError) -> [[String?]] {

@@ -57,6 +57,9 @@ struct RecordedFile: Equatable, Sendable {
         return String(id)
     }
 
+    /// Removes the file from the disk. A file that is gone already counts as removed.
+    func remove() -> Bool { unlink(path) == 0 || errno == ENOENT }
+
     /// Bytes of a name. 160: an id of 128, and what stands behind it.
     private static let maxNameBytes = 160
     /// Bytes of a session's id.

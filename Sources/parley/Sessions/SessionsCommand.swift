@@ -1,5 +1,5 @@
 // `parley sessions`: reads what is kept of sessions. RecordText makes the lines for a person;
-// ExportSessionCommand has a file of its own.
+// ExportSessionCommand and DeleteSessionsCommand have files of their own.
 
 import ArgumentParser
 import Codec
@@ -7,16 +7,17 @@ import Glibc
 import Records
 import Server
 
-/// Reads records of conversations.
+/// Reads and deletes records of conversations.
 struct SessionsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "sessions", abstract: "Read what a server has kept of its sessions.",
+        commandName: "sessions", abstract: "Read or delete what a server has kept of its sessions.",
         discussion: """
             The server keeps records where it is started with --records. They may be read while it \
             runs.
             """,
         subcommands: [
             ListSessionsCommand.self, ShowSessionCommand.self, ExportSessionCommand.self,
+            DeleteSessionsCommand.self,
         ])
 }
 
@@ -29,10 +30,16 @@ struct RecordPlaceOptions: ParsableArguments {
             """)
     var records: String?
 
-    func open() throws(CommandFailure) -> RecordBrowser {
+    /// The option, or the variable.
+    func place() throws(CommandFailure) -> String {
         guard let place = records ?? environmentValues()["PARLEY_RECORDS"] else {
             throw .usage("where are the records? Give --records, or PARLEY_RECORDS")
         }
+        return place
+    }
+
+    func open() throws(CommandFailure) -> RecordBrowser {
+        let place = try place()
         do throws(RecordError) { return try RecordBrowser(place) } catch {
             throw CommandFailure(description: "\(error)")
         }
