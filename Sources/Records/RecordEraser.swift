@@ -1,5 +1,6 @@
-// Erases sessions for an operator: their records, the webhooks of them that are not sent yet, and their
-// recordings in a folder. RecordBrowser reads the same places.
+// Erases sessions for an operator: their records, their recordings in a folder, and of an SQLite file the
+// webhooks that are not sent yet. Spools of other servers are not known here. RecordBrowser reads the same
+// places.
 //
 // Invariant: a session that is open is refused before anything of it is deleted, because its server would
 // write it again.
