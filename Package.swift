@@ -84,8 +84,8 @@ let package = Package(
         .target(
             name: "Records",
             dependencies: [
-                "Codec", "Session", "Server", "CLinux", "CCurl", "CNativeMemory", "COpenSSL",
-                "CPostgreSQL", "CSQLite", logging,
+                "Codec", "Session", "Agents", "Server", "CLinux", "CCurl", "CNativeMemory",
+                "COpenSSL", "CPostgreSQL", "CSQLite", logging,
             ],
             swiftSettings: strict),
         .executableTarget(

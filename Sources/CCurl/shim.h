@@ -38,6 +38,7 @@ static inline void parley_curl_set_upload(
     curl_easy_setopt(easy, CURLOPT_XFERINFODATA, context);
     curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, answer);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, context);
 }
 typedef int (*parley_curl_address_callback)(
     void *context, char *peer, char *local, int peer_port, int local_port);

@@ -1,9 +1,10 @@
-// Records for an operator to read: from an SQLite file or a PostgreSQL database, whichever it is.
+// Records for an operator to read and to delete: in an SQLite file or a PostgreSQL database, whichever it
+// is.
 
 import Codec
 import Session
 
-/// Reads records.
+/// Reads and deletes records. Confined to one thread.
 public struct RecordBrowser {
     private enum Source {
         case file(SQLiteDatabase)
@@ -30,13 +31,15 @@ public struct RecordBrowser {
     }
 
     /// Opens the place of records.
-    /// - Parameter place: a path, or a URL that begins with `postgres://`.
-    public init(_ place: String) throws(RecordError) {
+    /// - Parameters:
+    ///   - place: a path, or a URL that begins with `postgres://`.
+    ///   - isReadOnly: whether nothing is deleted, so that a file may be one that cannot be written.
+    public init(_ place: String, isReadOnly: Bool = true) throws(RecordError) {
         do {
             if Self.isPostgreSQL(place) {
                 source = .postgreSQL(try PostgreSQLRecords(url: place))
             } else {
-                let database = try SQLiteDatabase(path: place, isReadOnly: true)
+                let database = try SQLiteDatabase(path: place, isReadOnly: isReadOnly)
                 try RecordSchema.check(database)
                 source = .file(database)
             }
@@ -75,6 +78,49 @@ public struct RecordBrowser {
                 try RecordReader(database).document(sessionID).map { [$0.json] } ?? []
             case .postgreSQL(let records): try records.documents(sessionID)
             }
+        }
+    }
+
+    /// Ended sessions that fit, the newest first.
+    /// - Parameter limit: how many at most, in place of the search's own.
+    func search(_ search: RecordSearch, limit: Int) throws(RecordError) -> [RecordListing] {
+        try reading {
+            switch source {
+            case .file(let database): try RecordReader(database).search(search, limit: limit)
+            case .postgreSQL(let records): try records.search(search, limit: limit)
+            }
+        }
+    }
+
+    /// What is kept of a session.
+    enum State: Equatable {
+        case missing
+        /// It has not ended.
+        case open
+        case ended
+    }
+
+    /// Whether a session has a record, and has ended. A database gets sessions that have ended only.
+    func state(of sessionID: String) throws(RecordError) -> State {
+        try reading {
+            switch source {
+            case .file(let database): try RecordReader(database).state(of: sessionID)
+            case .postgreSQL(let records): try records.has(sessionID) ? .ended : .missing
+            }
+        }
+    }
+
+    /// Deletes the record of an ended session, if there is one.
+    func delete(_ sessionID: String) throws(RecordError) {
+        do {
+            switch source {
+            case .file(let database):
+                try database.run(
+                    "DELETE FROM sessions WHERE id = ? AND ended_ms IS NOT NULL", .text(sessionID))
+            case .postgreSQL(let records): try records.delete(sessionID)
+            }
+        } catch {
+            throw RecordError("the record cannot be deleted: \(error)")
         }
     }
 

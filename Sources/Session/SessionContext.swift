@@ -31,6 +31,8 @@ public struct SessionCounters: Equatable, Sendable {
     public var responsesIncomplete = 0
     /// Responses whose agent failed.
     public var responsesFailed = 0
+    /// Apologies said in the place of what a model should have said.
+    public var apologies = 0
     /// Calls of MCP tools that were answered.
     public var toolCallsCompleted = 0
     /// Calls of MCP tools that failed at their server or on the way.
@@ -60,8 +62,10 @@ public final class SessionContext {
     public let judgesProsody: Bool
     /// Whether the server can speak.
     public let hasSynthesizer: Bool
-    /// What is said to a user whose turn has no words; nil: nothing.
-    let notUnderstoodPhrase: String?
+    /// What is said to a user whose turn has no words.
+    let notUnderstood: Phrase
+    /// What is said to a user whose turn cannot be answered.
+    let apology: Phrase
     /// Which MCP servers sessions may name; nil: none, tools of that type are refused.
     public let toolServers: ToolServerPolicy?
     /// What the shard's sessions have done so far.
@@ -91,6 +95,8 @@ public final class SessionContext {
     @exclusivity(unchecked) var phrases: PhraseCache
     /// The recordings of those sessions that are recorded.
     var recordings: [ObjectIdentifier: SessionRecording] = [:]
+    /// What the agents of those sessions that have one say themselves.
+    var conducts: [ObjectIdentifier: AgentConduct] = [:]
     /// By how much a busy shard lowers the complexity of Opus.
     @exclusivity(unchecked) public var encodingRelief = EncodingRelief()
 
@@ -101,10 +107,12 @@ public final class SessionContext {
         abilities: @escaping @Sendable (_ model: String) -> ModelAbilities = { _ in
             ModelAbilities()
         },
-        hasSynthesizer: Bool, notUnderstoodPhrase: String? = nil, judgesProsody: Bool = true,
+        hasSynthesizer: Bool, notUnderstood: Phrase = .none, apology: Phrase = .none,
+        judgesProsody: Bool = true,
         toolServers: ToolServerPolicy? = nil, codecs: CodecSettings = CodecSettings()
     ) {
-        self.notUnderstoodPhrase = notUnderstoodPhrase
+        self.notUnderstood = notUnderstood
+        self.apology = apology
         self.toolServers = toolServers
         self.judgesProsody = judgesProsody
         self.limits = limits

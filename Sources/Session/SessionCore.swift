@@ -24,12 +24,15 @@ protocol SessionCore: AnyObject {
     var playbackControl: PlaybackControl { get }
     /// Whether the client takes no more audio for now.
     var isClientFull: Bool { get }
+    /// What is said to the user when a turn cannot be answered; nil: nothing.
+    var apology: String? { get }
 }
 
 extension SessionCore {
     var recording: SessionRecording? { nil }
     var playbackControl: PlaybackControl { .events }
     var isClientFull: Bool { false }
+    var apology: String? { nil }
 
     func emit(_ event: ServerEvent) { context.outputs.append(.event(event)) }
     func command(_ command: AgentCommand) { context.outputs.append(.command(command)) }

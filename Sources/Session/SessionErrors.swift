@@ -191,6 +191,14 @@ extension ClientEventError {
                 + "the function_call item, not its `id`.", param: "item.call_id")
     }
 
+    /// An agent that the server does not have, or that the caller may not use.
+    public static func agentUnusable(param: String) -> Self {
+        Self(
+            code: "agent_not_found",
+            message: "This server has no agent of that name, or the credential may not use it.",
+            param: param)
+    }
+
     /// A second response in the conversation.
     static func responseIsActive(_ responseID: String) -> Self {
         Self(

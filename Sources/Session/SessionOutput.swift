@@ -28,6 +28,8 @@ public enum SessionOutput: Sendable {
     case transcribed(itemID: String)
     /// A part of the session's recording, for the keeper of recordings.
     indirect case recorded(RecordingChunk)
+    /// The agent ends the session, because its user says nothing.
+    case hangUp
     /// The session's state is broken, and the session must be ended: no later output may reach its
     /// client. Only where `SessionContext.reportsFaults`.
     case failed(SessionFault)

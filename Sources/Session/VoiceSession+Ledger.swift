@@ -39,6 +39,7 @@ extension VoiceSession {
             ledger.response += (playback.timeline?.heldBytes ?? 0) + playback.nextBytes
         }
         if !responses.isEmpty { addResponses(to: &ledger) }
+        if hasAgent { ledger.session += AgentConduct.objectBytes }
         if isRecorded { ledger.session += recording?.heldBytes ?? 0 }
         if let reply = speculation.reply { ledger.response += reply.heldBytes }
     }

@@ -17,7 +17,7 @@ extension VoiceSession {
         guard userTurn.isOwedPhrase, canRespond, !userTurn.isOwedAnswer,
             speechInput?.speechItemID == nil, tools?.continuations.isDue != true
         else { return }
-        guard let phrase = context.notUnderstoodPhrase, !modelHearsAudio,
+        guard let phrase = notUnderstoodPhrase, !modelHearsAudio,
             conversation.isNewestWithoutWords, let itemID = conversation.lastItemID
         else { return userTurn.forgetPhrase() }
         do {
@@ -39,7 +39,7 @@ extension VoiceSession {
     /// response would answer turns without words alone.
     /// - Returns: whether it was said; otherwise the model is asked.
     func sayNotUnderstood(in response: Response, at now: Instant) -> Bool {
-        guard let phrase = context.notUnderstoodPhrase, response.isOfClient,
+        guard let phrase = notUnderstoodPhrase, response.isOfClient,
             response.isInConversation, response.parameters.input == nil,
             response.parameters.instructions == nil, !modelHearsAudio,
             parameters.turnDetection?.createResponse != true, conversation.endsWithoutWords

@@ -12,6 +12,10 @@ extension VoiceSession {
         guard self.parameters.kind == .realtime else {
             throw .noResponsesInTranscriptionSession
         }
+        var parameters = parameters
+        if isOfClient, let conduct {
+            parameters = parameters.limited(to: conduct.agent.settings.clientFields)
+        }
         if parameters.isInConversation, let active = activeResponse {
             guard active.isWritten, playback?.hasNext == false else {
                 throw .responseIsActive(active.id)
@@ -158,10 +162,11 @@ extension VoiceSession {
                 core: self, tools: tools, overrides: response.parameters)
             let routes = composer.routes
             guard composer.fitContext(routes) else {
-                response.end(.contextLengthExceeded)
+                response.failAudibly(.contextLengthExceeded, at: now)
                 continue
             }
             response.handleAsked()
+            if let filler { response.fill(with: filler.phrase, at: now + filler.after) }
             response.routes = routes
             let request = composer.request(routes, for: response.id)
             if let events = speculation.use(for: response.id, asking: request, context) {

@@ -123,7 +123,8 @@ extension VoiceSession {
             itemID: itemID, at: position,
             padding: SampleRate.hz16000.samples(inMilliseconds: padding))
         announceSpeechStarted()
-        if parameters.turnDetection?.interruptResponse == true {
+        conduct?.noteUser()
+        if parameters.turnDetection?.interruptResponse == true, mayBeInterrupted {
             playback?.handleOnset(of: itemID, at: position, now: now)
         }
     }
@@ -267,13 +268,15 @@ extension VoiceSession {
     var idleDeadline: Instant? {
         guard userTurn.quietSince != nil, responses.isEmpty, speechInput?.speechItemID == nil,
             !hasUnheardAudio, !isClientAway,
-            let timeout = parameters.turnDetection?.idleTimeoutMilliseconds
+            let timeout = conduct?.silenceMilliseconds
+                ?? parameters.turnDetection?.idleTimeoutMilliseconds
         else { return nil }
         return userTurn.idleDeadline(timeoutMilliseconds: timeout)
     }
 
     /// The user has not spoken: an empty turn is committed, and the model is asked to go on.
     func handleIdleTimeout(at now: Instant) {
+        if handleAgentSilence(at: now) { return }
         let quietPosition = userTurn.endQuiet()
         do {
             try makeRoom()
@@ -448,7 +451,7 @@ extension VoiceSession {
         // do not depend on these words.
         for response in responses
         where response.stage == .waiting && response.parameters.input == nil {
-            response.fail(error)
+            response.failAudibly(.failed(error), at: now)
         }
     }
 }

@@ -11,6 +11,7 @@ extension VoiceSession {
     public func handleTypedTurn(_ text: String, at now: Instant) {
         begin(at: now)
         noteKindSettled()
+        conduct?.noteUser()
         if activeResponse != nil || playback?.timeline?.isPlaying(at: now) == true {
             playback?.stop(.cancelled(reason: "turn_detected"), at: now)
         }

@@ -52,6 +52,9 @@ public final class VoiceSession: SessionCore {
     /// What the session's model understands. Where it hears audio, its replies wait for no
     /// transcript, and without `audio.input.transcription` none is made.
     let abilities: ModelAbilities
+    /// Whether it has an agent that is more than its parameters (`conduct`). That is in the context:
+    /// most have none. One byte, in the padding before `parameterBytes`.
+    let hasAgent: Bool
     /// Bytes of the parameters; 0 where they are shared with another session.
     private(set) var parameterBytes: UInt32
     /// Responses in flight: at most one in the conversation.
@@ -85,28 +88,33 @@ public final class VoiceSession: SessionCore {
 
     /// Creates a session in its initial state; emits nothing before `start(at:)`.
     /// - Parameters:
-    ///   - parameters: the effective session to begin with. Turn detection is switched off where
-    ///     the context has no voice activity model.
+    ///   - parameters: the effective session to begin with, those of its agent included. Turn
+    ///     detection is switched off where the context has no voice activity model.
+    ///   - agent: what its operator has settled beside them; nil: nothing.
     ///   - seed: of the session's own random numbers (ids).
     public convenience init(
-        parameters: SessionParameters, context: SessionContext, seed: UInt64
+        parameters: SessionParameters, agent: SessionAgent? = nil, context: SessionContext,
+        seed: UInt64
     ) {
         var ids = IdentifierSource(seed: seed)
         let names = (session: ids.make("sess_"), conversation: ids.make("conv_"))
-        self.init(names, parameters: parameters, ids: ids, context: context)
+        self.init(names, parameters: parameters, agent: agent, ids: ids, context: context)
     }
 
     /// A session in the state that it had when it was saved, as another process goes on with it;
     /// emits nothing before `startRestored`.
-    /// - Parameter seed: of the random numbers of new ids.
+    /// - Parameters:
+    ///   - agent: the one that `saved` names, as this server knows it.
+    ///   - seed: of the random numbers of new ids.
     /// - Throws: `settings` where this server cannot meet the session's settings.
     public convenience init(
-        restoring saved: SavedSession, context: SessionContext, seed: UInt64
+        restoring saved: SavedSession, agent: SessionAgent? = nil, context: SessionContext,
+        seed: UInt64
     ) throws(SavedSessionError) {
         let parameters = try context.parameters(restoring: saved)
         self.init(
             (session: saved.id, conversation: saved.conversationID), parameters: parameters,
-            ids: IdentifierSource(seed: seed), context: context)
+            agent: agent, ids: IdentifierSource(seed: seed), context: context)
         conversation.restore(
             saved.itemIDs.compactMap { saved.items[$0] }, hiddenItems: saved.hiddenItems,
             memory: saved.memory)
@@ -116,8 +124,9 @@ public final class VoiceSession: SessionCore {
 
     private init(
         _ names: (session: String, conversation: String), parameters: SessionParameters,
-        ids: IdentifierSource, context: SessionContext
+        agent: SessionAgent?, ids: IdentifierSource, context: SessionContext
     ) {
+        hasAgent = agent != nil
         id = names.session
         conversationID = names.conversation
         self.ids = ids
@@ -134,6 +143,7 @@ public final class VoiceSession: SessionCore {
             maxBytes: context.limits.maxConversationBytes
                 + (abilities.seesImages ? context.limits.maxConversationImageBytes : 0),
             maxAudioBytes: context.limits.maxKeptAudioBytes)
+        if let agent { context.conducts[ObjectIdentifier(self)] = AgentConduct(agent) }
     }
 
     /// The id that a session with this seed has.
@@ -146,7 +156,11 @@ public final class VoiceSession: SessionCore {
         speechInput?.releaseDecoder(context)
         for response in responses { response.releaseEncoder() }
         forgetRecording()
+        if hasAgent { context.conducts[ObjectIdentifier(self)] = nil }
     }
+
+    /// The name of its agent; nil: it has none.
+    public var agentName: String? { conduct?.agent.name }
 
     /// Whether nothing is in flight: no speech, no transcript awaited, no response.
     public var isIdle: Bool {
@@ -166,11 +180,15 @@ public final class VoiceSession: SessionCore {
     // MARK: Inputs
 
     /// Emits `session.created`.
-    public func start(at now: Instant) {
+    /// - Parameter isSettled: whether the client has already said how it will be heard, as a call has.
+    ///   An agent then speaks first at once; otherwise it waits for the client's first message.
+    public func start(isSettled: Bool = false, at now: Instant) {
         begin(at: now)
         emit(.sessionCreated(id: id, parameters))
+        prepareGreeting(isSettled: isSettled, at: now)
         // A client secret may bind a session to servers.
         if !parameters.mcpTools.isEmpty { madeTools().handleUpdate(at: now) }
+        if isSettled { finish(at: now) }
     }
 
     /// A validated event of the client. `audio` is the decoded bytes of
@@ -181,6 +199,7 @@ public final class VoiceSession: SessionCore {
         begin(at: now)
         do {
             if event.isAnythingButSessionUpdate { isKindSettled = true }
+            if event.isOfUser { conduct?.noteUser() }
             switch event {
             case .sessionUpdate(let update): try apply(update, at: now)
             case .inputAudioBufferAppend(let sequence):
@@ -263,8 +282,8 @@ public final class VoiceSession: SessionCore {
         case .modelDelta(let id, let delta):
             response(id)?.handle(delta, at: now)
         case .modelFinished(let id): response(id)?.handleModelFinished(at: now)
-        case .modelFailed(let id, let error), .speechFailed(let id, let error):
-            response(id)?.fail(error)
+        case .modelFailed(let id, let error): response(id)?.failAudibly(.failed(error), at: now)
+        case .speechFailed(let id, let error): response(id)?.fail(error)
         case .speech(let id, let chunk):
             hasSpoken = true
             if let response = response(id) {
@@ -316,6 +335,10 @@ public final class VoiceSession: SessionCore {
         playback?.timeline?.noteUnsent(itemID, position: position) ?? true
     }
 
+    /// The session ends, and no input follows that would tell it: all its audio has left, but for what
+    /// is reported as waiting after this. It makes no output.
+    public func noteAllSent() { playback?.timeline?.noteAllSent() }
+
     /// Reply audio was dropped, unasked, before any of it had left. The session wants an input soon
     /// in which to report that. It makes no output.
     /// - Parameter position: where in its item it starts, in samples at 48 kHz.
@@ -329,6 +352,7 @@ public final class VoiceSession: SessionCore {
     /// input.
     public func nextDeadline(after now: Instant) -> Instant? {
         var earliest = idleDeadline
+        if let due = conduct?.greetingDue { earliest = min(earliest ?? due, due) }
         if let check = speechInput?.releaseCheck { earliest = min(earliest ?? check, check) }
         if let due = holdDeadline { earliest = min(earliest ?? due, due) }
         if let due = audioGapDeadline { earliest = min(earliest ?? due, due) }
@@ -370,6 +394,7 @@ public final class VoiceSession: SessionCore {
     ///    due for them.
     /// 4. `continueAfterTools` begins the response that follows the results of tools. After it, because no
     ///    model sees those results there, `answerTurnWithoutWords` says that nothing was understood.
+    ///    `greetIfDue` is last: a user who has begun needs no greeting.
     /// 5. `askWaitingResponses` asks the model for every response that 3, 4 and the input itself
     ///    have begun. A request is a copy of the conversation, so it comes after all changes.
     /// 6. `removeEndedResponses` again: a response may have ended in 3 to 5, because it does not
@@ -384,6 +409,7 @@ public final class VoiceSession: SessionCore {
         answerSpokenWords()
         if let tools { continueAfterTools(tools) }
         answerTurnWithoutWords(at: now)
+        greetIfDue(at: now)
         askWaitingResponses(at: now)
         removeEndedResponses(at: now)
         speculation.stopIfUseless(
@@ -427,6 +453,11 @@ public final class VoiceSession: SessionCore {
 
     private func apply(_ update: SessionUpdate, at now: Instant) throws(ClientEventError) {
         try checkKind(of: update)
+        var update = update
+        if let conduct {
+            update = update.limited(to: conduct.agent.settings.clientFields, of: parameters)
+            settleGreeting(at: now)
+        }
         let updated = try context.parameters(parameters, changedBy: update)
         try checkVoice(updated.voice, param: "session.audio.output.voice")
         let before = parameters
@@ -456,6 +487,14 @@ public final class VoiceSession: SessionCore {
 }
 
 extension ClientEvent {
+    /// Whether the user, or the client for the user, has begun a turn.
+    fileprivate var isOfUser: Bool {
+        switch self {
+        case .conversationItemCreate, .responseCreate, .inputAudioBufferCommit: true
+        default: false
+        }
+    }
+
     /// Whether the client begins to use the session as it is.
     fileprivate var isAnythingButSessionUpdate: Bool {
         if case .sessionUpdate = self { false } else { true }

@@ -13,8 +13,8 @@ struct ParleyCommand: ParsableCommand {
         abstract: "A voice session server for the OpenAI Realtime protocol, and its client.",
         version: "parley \(version)",
         subcommands: [
-            ServeCommand.self, TalkCommand.self, CallCommand.self, TopCommand.self,
-            SessionsCommand.self,
+            ServeCommand.self, CheckCommand.self, TalkCommand.self, CallCommand.self,
+            TopCommand.self, SessionsCommand.self,
             AsyncAPICommand.self, OpenAPICommand.self,
         ])
 

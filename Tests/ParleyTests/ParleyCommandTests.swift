@@ -19,7 +19,7 @@ import Testing
         let problem = try #require(ParleyCommand.problem(ofSubcommand: "serv"))
         #expect(
             problem == "there is no subcommand \"serv\"; did you mean serve? It must be one of "
-                + "serve, talk, call, top, sessions, asyncapi, openapi, help")
+                + "serve, check, talk, call, top, sessions, asyncapi, openapi, help")
         #expect(ParleyCommand.problem(ofSubcommand: "x-y-z")?.contains("; it must be") == true)
         for name in ["serve", "help", "--version", "-h"] {
             #expect(ParleyCommand.problem(ofSubcommand: name) == nil)

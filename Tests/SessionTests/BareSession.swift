@@ -57,6 +57,7 @@ final class BareSession: SessionCore {
         case .audio: "audio"
         case .measured, .answered: "measured"
         case .transcribed(let itemID): "transcribed \(itemID)"
+        case .hangUp: "hangUp"
         case .failed(let fault): "failed \(fault)"
         case .recorded: "recorded"
         }

@@ -80,6 +80,8 @@ final class ScriptedSession {
     private(set) var answered: [Duration] = []
     /// Items whose words are known without an event that says so.
     private(set) var transcribed: [String] = []
+    /// When the session was ended by its agent, in milliseconds; nil: it was not.
+    private(set) var hungUp: Int?
     /// Broken invariants that the session has reported.
     private(set) var faults: [SessionFault] = []
     /// How often recognition was told to load.
@@ -113,8 +115,9 @@ final class ScriptedSession {
         _ configure: (inout SessionParameters) -> Void = { _ in }, limits: SessionLimits = .init(),
         voiceActivity: VoiceActivityModel? = nil, makesHypotheses: Bool = false,
         modelHearsAudio: Bool = false, modelSeesImages: Bool = false,
-        hasSynthesizer: Bool = true, notUnderstoodPhrase: String? = nil,
-        toolServers: ToolServerPolicy? = nil,
+        hasSynthesizer: Bool = true, notUnderstood: Phrase = .none,
+        apology: Phrase = .none,
+        toolServers: ToolServerPolicy? = nil, agent: SessionAgent? = nil, isSettled: Bool = false,
         codecs: CodecSettings = CodecSettings(), isResumable: Bool = false
     ) {
         var parameters = SessionParameters(model: "scripted")
@@ -125,12 +128,12 @@ final class ScriptedSession {
             abilities: { _ in
                 ModelAbilities(hearsAudio: modelHearsAudio, seesImages: modelSeesImages)
             },
-            hasSynthesizer: hasSynthesizer, notUnderstoodPhrase: notUnderstoodPhrase,
+            hasSynthesizer: hasSynthesizer, notUnderstood: notUnderstood, apology: apology,
             toolServers: toolServers, codecs: codecs)
-        session = VoiceSession(parameters: parameters, context: context, seed: 7)
+        session = VoiceSession(parameters: parameters, agent: agent, context: context, seed: 7)
         writer = ServerEventWriter(sessionID: session.id)
         session.isResumable = isResumable
-        session.start(at: now)
+        session.start(isSettled: isSettled, at: now)
         takeOutputs()
     }
 
@@ -302,6 +305,7 @@ final class ScriptedSession {
                 note("server", "drops queued audio of \(alias(itemID))")
             case .playback(let command): note("server", "tells the client: \(command)")
             case .command(let command): perform(command)
+            case .hangUp: hungUp = hungUp ?? Int(now.nanoseconds / 1_000_000)
             case .failed(let fault): faults.append(fault)
             case .recorded(let chunk): chunks.append(chunk)
             }

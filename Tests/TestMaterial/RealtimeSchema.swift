@@ -54,14 +54,12 @@ public struct RealtimeSchema: Sendable {
     ]
     /// Reasons of an ending that only a session has that can be resumed.
     private static let ownReasons: Set<String> = ["handed_over", "interrupted_by_restart"]
-    /// Events that only Parley has; DocumentedEvents alone checks them.
-    public static let ownServerEvents: Set<String> = [
-        "parley.agent.event", "parley.resumed", "parley.resume.updated", "parley.going_away",
-        "parley.recording.updated",
-        "parley.dtmf.received", "parley.pong",
-    ]
+    /// Whether only Parley has an event, by its name; DocumentedEvents alone checks it.
+    public static func isOwn(_ event: String) -> Bool { event.hasPrefix("parley.") }
     /// Fields of events that only Parley has, for a client that can resume its session.
     private static let ownEventFields: Set<String> = ["offset", "resume"]
+    /// Rates of `audio/pcm` that are not in the table.
+    private static let ownRates: Set<Int> = [8_000, 16_000, 48_000]
     /// The fields of `audio/opus`, a format that is not in the table.
     private static let opusFields: Set<String> = [
         "type", "sequence", "bitrate", "complexity", "dtx",
@@ -127,7 +125,7 @@ public struct RealtimeSchema: Sendable {
             return ["not JSON: \(error.explanation)"]
         }
         guard let type = event["type"]?.string else { return ["the event has no type"] }
-        if Self.ownServerEvents.contains(type) { return [] }
+        if Self.isOwn(type) { return [] }
         guard let fields = events[type] else { return ["'\(type)' is not an event"] }
         return check(event, fields, named: type, at: type)
     }
@@ -184,11 +182,16 @@ public struct RealtimeSchema: Sendable {
     private func isFormatBesideTheTable(
         _ value: JSONValue, _ alternatives: [TypeExpression]
     ) -> Bool {
-        guard value["type"]?.string == "audio/opus", let members = value.members else {
+        guard alternatives.contains(.object("AudioPCMU")), let members = value.members else {
             return false
         }
-        let isFormat = alternatives.contains { $0 == .object("AudioPCMU") }
-        return isFormat && members.allSatisfy { Self.opusFields.contains($0.key) }
+        switch value["type"]?.string {
+        case "audio/opus": return members.allSatisfy { Self.opusFields.contains($0.key) }
+        case "audio/pcm":
+            return members.allSatisfy { ["type", "rate"].contains($0.key) }
+                && value["rate"]?.int.map(Self.ownRates.contains) == true
+        default: return false
+        }
     }
 
     private func hasTypeField(_ alternative: TypeExpression, of value: JSONValue) -> Bool {

@@ -35,8 +35,8 @@ extension TidyRule {
             Layer(
                 folder: "Sources/Records",
                 imports: language.union([
-                    "Codec", "Session", "Server", "CCurl", "CLinux", "CNativeMemory", "COpenSSL",
-                    "CPostgreSQL", "CSQLite", "Logging",
+                    "Codec", "Session", "Agents", "Server", "CCurl", "CLinux", "CNativeMemory",
+                    "COpenSSL", "CPostgreSQL", "CSQLite", "Logging",
                 ])),
             Layer(
                 folder: "Sources/parley",

@@ -17,6 +17,7 @@ sys.path += [str(TESTS), str(TESTS / "clients")]
 
 from parley_server import HANG_GUARD, ROOT, ParleyServer
 from recordings import DATA, convert
+from talking import sign_in, state
 
 pytest_plugins = ["pytest_parley"]
 
@@ -144,6 +145,22 @@ def open_page(browser, parley):
     """`page_opener` of Chromium, with a microphone."""
     with page_opener(browser, parley, permissions=["microphone"]) as opener:
         yield opener
+
+
+@pytest.fixture
+def open_admin(open_page):
+    """Opens the operator's page: `open_admin(server, key, **options)`; without a key it asks for one."""
+
+    def open_admin(server, key="", **options):
+        page = open_page(
+            server=server, address=f"http://127.0.0.1:{server.port}/admin", waits=False,
+            is_refused=True, **options)
+        if key:
+            sign_in(page, key)
+            state(page, "Live")
+        return page
+
+    return open_admin
 
 
 @pytest.fixture

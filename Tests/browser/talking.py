@@ -53,6 +53,12 @@ def state(page, name):
     page.wait_for_function("(name) => document.getElementById('state').textContent === name", arg=name)
 
 
+def sign_in(page, key):
+    """Gives the operator's page a key."""
+    page.get_by_label("Operator's key").fill(key)
+    page.get_by_role("button", name="Connect").click()
+
+
 def type_message(page, text):
     page.get_by_label("Message", exact=True).fill(text)
     page.keyboard.press("Enter")

@@ -78,7 +78,7 @@ def test_a_typed_message_is_answered_and_heard(open_page, parley, tmp_path):
     page.state("Ready")
     assert page.texts(".turn.user .text") == ["This page is new"]
     assert page.texts(".turn.assistant .text") == ["You said: This page is new."]
-    assert page.texts("#details") == ["Opus"]
+    assert page.texts("#fact-sound") == ["compressed (Opus), also for slow networks"]
     assert heard_errors(page, parley, tmp_path) <= 2
 
 
@@ -87,7 +87,7 @@ def test_the_fake_microphone_is_sent(open_page, parley):
     before = float(parley.metric("parley_audio_received_seconds_total"))
     page.click("talk")
     page.wait("window.sentPackets >= 150")
-    assert page.texts("#talk-label") == ["Stop talking"]
+    assert page.texts("#talk-label") == ["Microphone off"]
     page.click("talk")
     page.wait("document.getElementById('talk-label').textContent === 'Start talking'")
     # The answer to a message comes after the audio that was sent before it.

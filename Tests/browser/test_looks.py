@@ -137,8 +137,10 @@ def check(page):
     assert page.evaluate(POOR_BOXES) == []
     assert page.evaluate(POOR_CONTRAST) == []
     assert page.evaluate(POOR_CONTROLS) == []
-    # Nothing is wider than the screen.
+    # Nothing is wider than the screen, or than the dialog that it is in.
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate("""() => [...document.querySelectorAll("dialog[open]")].every(
+        (dialog) => dialog.scrollWidth <= dialog.clientWidth)""")
 
 
 def box(page, selector):
@@ -182,7 +184,7 @@ def test_the_page_can_be_read(open_page, pictures, size, scheme):
     page.screenshot(path=pictures / f"settings-{size}-{scheme}.png")
     page.get_by_role("button", name="Cancel").click()
     # An error is as easy to read.
-    page.get_by_role("button", name="Stop talking").click()
+    page.get_by_role("button", name="Microphone off").click()
     page.evaluate("""() => {
         navigator.mediaDevices.getUserMedia = async () => {
             throw new DOMException("", "NotAllowedError");
@@ -199,17 +201,37 @@ def test_the_page_can_be_read(open_page, pictures, size, scheme):
     page.screenshot(path=pictures / f"error-{size}-{scheme}.png")
 
 
-def test_the_page_fits_a_very_small_screen(open_page):
-    page = open_page(viewport={"width": 320, "height": 480})
+@pytest.mark.parametrize("width", [320, 375])
+def test_the_controls_are_one_row_on_a_phone(open_page, pictures, width):
+    page = open_page(viewport={"width": width, "height": 480})
     page.get_by_role("button", name="Start talking").click()
-    expect(page.get_by_role("button", name="Mute")).to_be_visible()
+    page.get_by_role("button", name="Mute").click()
+    type_message(page, "Please count to 100")
+    state(page, "Speaking")
+    expect(page.get_by_role("button", name="Stop the reply")).to_be_visible()
     check(page)
+    places = [box(page, control) for control in ("#talk", "#mute", "#stop")]
+    middles = [place["y"] + place["height"] / 2 for place in places]
+    assert max(middles) - min(middles) <= 1
+    send = box(page, "#send")
+    assert places[-1]["x"] + places[-1]["width"] <= send["x"] + send["width"] + 1
+    page.screenshot(path=pictures / f"controls-{width}.png")
     expect(page.get_by_label("Message", exact=True)).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_what_answers_can_be_read(open_page, pictures, size, scheme):
+    page = open_page(viewport=SIZES[size], color_scheme=scheme)
+    page.get_by_role("button", name="A demo agent answers").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    check(page)
+    page.screenshot(path=pictures / f"about-{size}-{scheme}.png")
 
 
 def test_the_keyboard_reaches_everything_in_order(page):
     order = []
-    for _ in range(12):
+    for _ in range(14):
         page.keyboard.press("Tab")
         order.append(page.evaluate("""() => {
             const { activeElement: element } = document;
@@ -218,12 +240,12 @@ def test_the_keyboard_reaches_everything_in_order(page):
             return element.id || element.textContent.trim();
         }"""))
     assert order == [
-        "Skip to the message field", "new", "Save", "open-settings", "log", "What is Parley?",
-        "Count to 20", "What time is it?", "talk", "message", "send", order[-1],
+        "Skip to the message field", "agent", "new", "Save", "open-settings", "log", "connect-model",
+        "What is Parley?", "Count to 20", "What time is it?", "talk", "message", "send", order[-1],
     ]
     page.get_by_role("button", name="Settings").focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_label("Voice", exact=True)).to_be_focused()
+    expect(page.get_by_role("button", name="Listen")).to_be_focused()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
     expect(page.get_by_role("button", name="Settings")).to_be_focused()

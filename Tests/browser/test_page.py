@@ -2,12 +2,13 @@
 
 import json
 import re
+import signal
 import types
 
 import pytest
-from conftest import MICROPHONE_MS
+from conftest import MICROPHONE_MS, OPERATOR_KEY
 from cutting_proxy import CuttingProxy
-from parley_server import ParleyServer
+from parley_server import ParleyServer, free_port
 from playwright.sync_api import expect
 from recordings import word_errors, words
 from talking import (
@@ -17,12 +18,14 @@ from talking import (
     apply,
     loudspeaker,
     recognised,
+    sent,
     state,
     text_of,
     type_message,
     user_turn,
 )
 from test_admission import haproxy
+from test_looks import check
 
 # Packets of 20 ms in which the microphone has said everything once.
 ENOUGH_PACKETS = MICROPHONE_MS // 20
@@ -83,18 +86,50 @@ def test_the_agent_calls_a_function_of_the_page(page):
     expect(agent_turn(page)).to_contain_text("Get time answered: It is")
 
 
+def test_the_page_says_what_answers_and_how_to_connect_a_model(page, parley):
+    page.get_by_role("button", name="A demo agent answers").click()
+    about = page.get_by_role("dialog", name="A demo agent answers")
+    expect(about).to_contain_text('make run ARGS="--llm http://127.0.0.1:11434/v1 --model NAME"')
+    expect(about.get_by_role("link", name="Watch the server")).to_have_attribute("href", "admin")
+    about.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="connect your model").click()
+    expect(about).to_be_visible()
+
+
+def test_the_page_names_the_model_that_answers(open_page):
+    with ParleyServer("--llm", "http://127.0.0.1:1/v1", "--model", "small-model") as server:
+        page = open_page(server=server)
+        page.get_by_role("button", name="small-model answers").click()
+        about = page.get_by_role("dialog", name="small-model answers")
+        expect(about).to_contain_text("sends each turn to this model")
+        expect(about).not_to_contain_text("demo agent", use_inner_text=True)
+        expect(page.get_by_role("button", name="connect your model")).to_be_hidden()
+        page.context.close()
+
+
+def test_an_operators_key_shows_the_way_to_the_operators_page(open_page, guarded):
+    page = open_page(server=guarded, waits=False, is_refused=True)
+    page.get_by_label("Key").fill(OPERATOR_KEY)
+    page.keyboard.press("Enter")
+    state(page, "Ready")
+    page.get_by_role("button", name="A demo agent answers").click()
+    expect(page.get_by_role("link", name="Watch the server")).to_be_visible()
+
+
+def save(page, kind):
+    """What the page saves, as "text" or "JSON"."""
+    page.get_by_text("Save", exact=True).click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name=f"As {kind}").click()
+    return download.value.path().read_text(encoding="utf-8")
+
+
 def test_the_conversation_can_be_saved(page):
     type_message(page, "This page is new")
     expect(agent_turn(page)).to_contain_text("new")
     state(page, "Ready")
-    saved = {}
-    for kind in ("text", "JSON"):
-        page.get_by_text("Save", exact=True).click()
-        with page.expect_download() as download:
-            page.get_by_role("button", name=f"As {kind}").click()
-        saved[kind] = download.value.path().read_text(encoding="utf-8")
-    assert saved["text"] == "You: This page is new\nAgent: You said: This page is new.\n"
-    entries = json.loads(saved["JSON"])["entries"]
+    assert save(page, "text") == "You: This page is new\nAgent: You said: This page is new.\n"
+    entries = json.loads(save(page, "JSON"))["entries"]
     assert [(entry["role"], entry["text"]) for entry in entries] == [
         ("user", "This page is new"), ("assistant", "You said: This page is new."),
     ]
@@ -117,19 +152,19 @@ def test_another_conversation_begins_empty(page):
 def stop_talking(page):
     """Switches the microphone off. Its recording begins anew after some seconds, and would interrupt a
     reply that a busy machine speaks late."""
-    page.get_by_role("button", name="Stop talking").click()
+    page.get_by_role("button", name="Microphone off").click()
 
 
 def test_a_spoken_turn_is_shown_and_its_reply_is_heard(open_page, parley, tmp_path):
     page = open_page(script=RECORD_LOUDSPEAKER)
     page.get_by_role("button", name="Start talking").click()
-    expect(page.get_by_role("button", name="Stop talking")).to_have_attribute(
+    expect(page.get_by_role("button", name="Microphone off")).to_have_attribute(
         "aria-pressed", "true")
     state(page, "You speak")
     state(page, "Speaking")
     stop_talking(page)
     expect(user_turn(page)).to_contain_text("forward")
-    expect(page.locator("#details")).to_have_text("Opus")
+    expect(page.locator("#fact-sound")).to_have_text("compressed (Opus), also for slow networks")
     state(page, "Ready")
     said, reply = text_of(user_turn(page)), text_of(agent_turn(page))
     assert word_errors(words("go forward ten meters"), words(said)) <= 1
@@ -148,8 +183,7 @@ def test_a_browser_without_codecs_sends_and_plays_samples(open_page):
     state(page, "Speaking")
     stop_talking(page)
     expect(user_turn(page)).to_contain_text("forward")
-    # On a busy machine a gap may be heard, and is shown behind it.
-    expect(page.locator("#details")).to_have_text(re.compile("^PCM\\b"))
+    expect(page.locator("#fact-sound")).to_have_text("uncompressed (PCM), for fast networks")
     state(page, "Ready")
     expect(agent_turn(page).locator("del")).to_have_count(0)
 
@@ -204,6 +238,27 @@ def test_a_muted_microphone_sends_silence(open_page):
     expect(page.locator(".turn")).to_have_count(turns)
     page.get_by_role("button", name="Mute").click()
     state(page, "Speaking")
+
+
+def test_a_voice_can_be_heard_before_it_is_chosen(open_page):
+    page = open_page(script=RECORD_LOUDSPEAKER + RECORD_EVENTS)
+    page.get_by_role("button", name="Settings").click()
+    expect(page.get_by_role("option", name="marin: a woman, medium")).to_have_count(1)
+    page.locator("#voice").select_option("cedar")
+    listen = page.get_by_role("button", name="Listen")
+    listen.click()
+    expect(listen).to_be_disabled()
+    page.wait_for_function("() => window.heard.some((block) => block.some((each) => Math.abs(each) > 0.05))")
+    expect(listen).to_be_enabled()
+    [request] = sent(page, "response.create")
+    assert request["response"]["audio"]["output"]["voice"] == "cedar"
+    page.get_by_role("button", name="Cancel").click()
+    # It is no part of the conversation, whose voice is what it was.
+    expect(page.locator(".turn")).to_have_count(0)
+    expect(page.locator("#fact-voice")).to_have_text("marin: a woman, medium")
+    type_message(page, "This page is new")
+    expect(agent_turn(page)).to_contain_text("You said: This page is new")
+    expect(page.locator(".turn")).to_have_count(2)
 
 
 # ---- Push to talk ----
@@ -285,15 +340,84 @@ def test_a_reply_goes_on_after_a_lost_connection(open_page, parley):
         cut = open_page(server=proxy, script=RECORD_LOUDSPEAKER, is_refused=True)
         listening = hear_a_count(cut)
         next(listening)
-        state(cut, "Connection lost. Coming back…")
-        expect(cut.get_by_role("button", name="Send")).to_be_disabled()
+        state(cut, "Connection lost")
+        expect(cut.get_by_role("alert")).to_contain_text("Connection lost. What you type now is sent")
         proxy.is_closed = False
         again, heard = next(listening)
         assert again == text and cut.locator("del").count() == 0
+        expect(cut.get_by_role("alert")).to_be_hidden()
         assert abs(heard - seconds) < 0.3
         assert proxy.connections == 2 and "audio_end_ms=" in proxy.requests[1]
         type_message(cut, "This page is new")
         expect(agent_turn(cut)).to_contain_text("You said: This page is new")
+
+
+def stop_clock(page, later_seconds):
+    """Lets so much time pass in the page, whose clock was installed, and stops it: no attempt to connect
+    begins by itself any more."""
+    page.clock.pause_at(page.evaluate("Date.now()") / 1000 + later_seconds)
+
+
+def test_a_killed_server_wipes_nothing_and_what_is_typed_meanwhile_is_answered(open_page, pictures):
+    port = free_port()
+    with ParleyServer(port=port) as first:
+        page = open_page(server=first, is_refused=True, color_scheme="light")
+        apply(page, speaks=False)
+        type_message(page, "The old server")
+        expect(agent_turn(page)).to_contain_text("You said: The old server")
+        expect(agent_turn(page)).to_have_attribute("data-state", "done")
+        page.clock.install()
+        first.process.kill()
+        first.expected_status = -signal.SIGKILL
+        state(page, "Connection lost")
+        expect(page.locator("#lost")).to_contain_text(
+            re.compile(r"Connection lost\..*(Next try in \d+ s\.|Trying…)"))
+        stop_clock(page, later_seconds=1)
+        expect(page.locator(".past")).to_have_count(0)
+        type_message(page, "Nobody hears this yet")
+        expect(user_turn(page)).to_contain_text("Nobody hears this yet")
+        page.screenshot(path=pictures / "lost.png")
+    with ParleyServer(port=port):
+        page.get_by_role("button", name="Retry now").click()
+        expect(agent_turn(page)).to_contain_text("You said: Nobody hears this yet")
+        expect(page.locator("#lost")).to_be_hidden()
+        expect(page.locator(".log > :not(.welcome) .text, .divider")).to_have_text([
+            "The old server", re.compile("You said: The old server"),
+            "The server has lost the conversation. A new one begins.", "Nobody hears this yet",
+            re.compile("You said: Nobody hears this yet"),
+        ])
+        greyed = page.locator(".turn").evaluate_all("(turns) => turns.map((turn) => turn.matches('.past'))")
+        assert greyed == [True, True, False, False]
+        check(page)
+        page.screenshot(path=pictures / "started-over.png")
+        assert save(page, "text") == (
+            "You: The old server\nAgent: You said: The old server.\n"
+            "You: Nobody hears this yet\nAgent: You said: Nobody hears this yet.\n")
+        page.get_by_role("button", name="New").click()
+        expect(page.locator(".turn, .divider")).to_have_count(0)
+        page.context.close()
+
+
+def test_what_is_typed_after_the_session_has_ended_is_said_in_the_next(open_page):
+    """The page has given the session up, and begins others until a server answers."""
+    port = free_port()
+    with ParleyServer(port=port) as first:
+        page = open_page(server=first, is_refused=True)
+        apply(page, speaks=False)
+        page.clock.install()
+        first.process.kill()
+        first.expected_status = -signal.SIGKILL
+        state(page, "Connection lost")
+        # Longer than the server would keep the session.
+        stop_clock(page, later_seconds=7200)
+        state(page, "Disconnected")
+        type_message(page, "Still here")
+        expect(user_turn(page)).to_contain_text("Not sent.")
+    with ParleyServer(port=port):
+        page.get_by_role("button", name="Retry now").click()
+        expect(agent_turn(page)).to_contain_text("You said: Still here")
+        expect(page.locator(".turn.user")).to_have_count(1)
+        page.context.close()
 
 
 def test_a_server_with_keys_asks_for_one(open_page):
@@ -305,12 +429,13 @@ def test_a_server_with_keys_asks_for_one(open_page):
         expect(field).to_be_focused()
         for wrong, told in [("sk-wrong", "Incorrect API key"), ("a b/c", "cannot send this key")]:
             field.fill(wrong)
-            page.get_by_role("button", name="Connect").click()
+            page.get_by_role("button", name="Connect", exact=True).click()
             expect(page.get_by_role("alert")).to_contain_text(told)
         field.fill(key)
         page.keyboard.press("Enter")
         state(page, "Ready")
         expect(field).to_be_hidden()
+        expect(page.locator("#operators")).to_be_hidden()
         type_message(page, "This page is new")
         expect(agent_turn(page)).to_contain_text("You said: This page is new")
         stored = page.evaluate("[...Object.values(localStorage), document.cookie].join()")
@@ -424,8 +549,4 @@ def test_a_reply_cut_short_is_saved_as_cut(page):
     state(page, "Speaking")
     page.get_by_role("button", name="Stop the reply").click()
     expect(agent_turn(page).locator("del")).to_be_visible()
-    page.get_by_text("Save", exact=True).click()
-    with page.expect_download() as download:
-        page.get_by_role("button", name="As text").click()
-    saved = download.value.path().read_text(encoding="utf-8")
-    assert re.search(r"\[not heard: .*100\.\]$", saved.strip())
+    assert re.search(r"\[not heard: .*100\.\]$", save(page, "text").strip())

@@ -29,14 +29,12 @@ FIELDS_BESIDE_THE_TABLE = {
     "response.output_audio.delta": {"audio_start_ms"},
     "conversation.item.truncated": {"transcript"},
 }
-# Events that only Parley has.
-OWN_SERVER_EVENTS = {
-    "parley.agent.event", "parley.resumed", "parley.resume.updated", "parley.going_away",
-    "parley.recording.updated",
-    "parley.dtmf.received", "parley.pong",
-}
+# Events that only Parley has begin so.
+OWN_EVENTS = "parley."
 # Fields of events that only Parley has, for a client that can resume its session.
 OWN_EVENT_FIELDS = {"offset", "resume"}
+# Rates of `audio/pcm` that are not in the table.
+OWN_RATES = {8_000, 16_000, 48_000}
 # The fields of `audio/opus`, a format that is not in the table.
 OPUS_FIELDS = {"type", "sequence", "bitrate", "complexity", "dtx"}
 
@@ -143,7 +141,7 @@ class EventSchema:
         if not isinstance(event, Members) or event.get("type") is None:
             return ["the event has no type"]
         name = event.get("type")
-        if name in OWN_SERVER_EVENTS:
+        if name.startswith(OWN_EVENTS):
             return []
         if name not in self.server_events:
             return [f"{name!r} is not an event"]
@@ -184,7 +182,7 @@ class EventSchema:
         return self.check_members(value, self.objects[kind], kind, path)
 
     def check_union(self, value, alternatives, path):
-        if is_opus(value) and Type("AudioPCMU") in alternatives:
+        if is_own_format(value) and Type("AudioPCMU") in alternatives:
             return []
         results = [(each, self.check(value, each, path)) for each in alternatives]
         if not all(violations for _, violations in results):
@@ -231,9 +229,15 @@ class EventSchema:
         ]
 
 
-def is_opus(value):
-    return isinstance(value, Members) and value.get("type") == "audio/opus" and (
-        OPUS_FIELDS.issuperset(key for key, _ in value))
+def is_own_format(value):
+    """Whether a format is one that only Parley has."""
+    if not isinstance(value, Members):
+        return False
+    keys = {key for key, _ in value}
+    if value.get("type") == "audio/opus":
+        return OPUS_FIELDS.issuperset(keys)
+    return keys == {"type", "rate"} and value.get("type") == "audio/pcm" and (
+        value.get("rate") in OWN_RATES)
 
 
 def brief(value):

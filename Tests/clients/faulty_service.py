@@ -11,10 +11,14 @@ import threading
 
 class FaultyService:
     """Listens from `with` to its end. Each request uses up one of `answers`; without any, `good` is
-    written. `requests` are the heads of the complete requests so far, and `connections` counts all."""
+    written. `requests` are the heads of the complete requests so far, and `connections` counts all.
 
-    def __init__(self, good):
+    It has no list of models, which a server asks for when it starts, unless `lists_models` is set: then
+    that request is one like others."""
+
+    def __init__(self, good, lists_models=False):
         self.good = good
+        self.lists_models = lists_models
         self.answers = []
         self.requests = []
         self.connections = 0
@@ -57,6 +61,9 @@ class FaultyService:
         with connection, contextlib.suppress(OSError):
             head = read_request(connection)
             if not head:
+                return
+            if head.startswith(b"GET /v1/models ") and not self.lists_models:
+                connection.sendall(NO_LIST)
                 return
             self.requests.append(head)
             answer = self.answers.pop(0) if self.answers else self.good
@@ -201,3 +208,6 @@ def faults(kind, body):
         "has an empty body": answer(b"", kind),
         "is a page": answer(b"<html>Log in first.</html>" * 500, "text/html"),
     }
+
+
+NO_LIST = answer(b"", status=404)

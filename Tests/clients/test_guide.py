@@ -156,8 +156,11 @@ def setup(server):
 
 def test_the_page_is_told_of_a_model_of_this_machine(brain):
     with ParleyServer("--demo-agent", "guide", "--local-model-url", brain) as server:
-        assert setup(server) == {
-            "agent": "guide", "tool_servers": ["parley"],
+        found = setup(server)
+        voices = {voice["name"]: voice["description"] for voice in found.pop("voices")}
+        assert voices["marin"] == "a woman, medium" and len(voices) >= 13
+        assert found == {
+            "agent": "guide", "administers": True, "tool_servers": ["parley"],
             "local_model": {"url": brain, "state": "running", "model": "small", "is_used": False},
         }
     with ParleyServer("--llm", brain, "--local-model-url", brain) as server:
@@ -172,4 +175,4 @@ def test_without_a_model_the_page_is_told_so(brain):
         found = setup(server)
         assert found["agent"] == "echo" and found["local_model"]["state"] == "absent"
     with ParleyServer("--local-model-url", "") as server:
-        assert json.loads(server.get("/page/setup.json")[2]) == {"agent": "echo", "tool_servers": []}
+        assert "local_model" not in json.loads(server.get("/page/setup.json")[2])

@@ -26,6 +26,7 @@ from microphone import OpusEncoder
 from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer
 from raw_session import RawSession
 from realtime_session import run
+from test_signals import wait_for_log
 
 AGREED = {"consent": True}
 # Servers of tests in which only files count load no models, which takes a second of processor time.
@@ -378,9 +379,12 @@ class Bucket:
                     bucket.refused.append(objection)
                 else:
                     bucket.objects.setdefault(self.path, []).append(body)
+                answer = b"<Error><Code>SlowDown</Code></Error>" if objection else b""
                 self.send_response(503 if objection else 200)
-                self.send_header("Content-Length", "0")
+                self.send_header("Content-Type", "application/xml")
+                self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()
+                self.wfile.write(answer)
 
             def log_message(self, *_):
                 pass
@@ -458,6 +462,13 @@ def test_complete_files_are_put_to_a_server_that_was_away(tmp_path, speech):
             second = asyncio.run(test(server))
             wait_for(lambda: int(server.metric("parley_recording_failed_uploads_total")) >= 2)
             assert server.metric("parley_recording_pending_uploads") == "2"
+            log = wait_for_log(server, "service failed")
+            line, = [line for line in log.splitlines() if "service failed" in line]
+            for fact in (
+                "service=uploads", "status=503", f"url={bucket.url}/", "type=application/xml",
+                "<Code>SlowDown</Code>", "see the log of the service",
+            ):
+                assert fact in line, line
             server.expected_status = -signal.SIGKILL
             server.process.kill()
             server.process.wait()

@@ -2,6 +2,7 @@
 is left of them when the server is killed, or its database is away."""
 
 import contextlib
+import http.client
 import json
 import os
 import resource
@@ -9,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import time
+import urllib.parse
 
 import pytest
 import websockets
@@ -94,8 +96,8 @@ def test_a_typed_conversation_is_recorded(model, path):
 
 
 def test_a_spoken_conversation_is_recorded(path, tmp_path):
-    """Takes as long as the recording, which `parley talk` sends as a microphone would, and the reply, of
-    which only what was played is recorded."""
+    """Takes as long as the recording, which `parley talk` sends as a microphone would, and the reply,
+    which is played to its end."""
     with ParleyServer("--records", path) as server:
         wav = convert(DATA / "goforward.raw", tmp_path / "question.wav")
         done = server.talk("--wav", str(wav))
@@ -105,11 +107,30 @@ def test_a_spoken_conversation_is_recorded(path, tmp_path):
     assert (user, agent) == ("user", "assistant") and "forward" in words.lower()
     reply = record["items"][1]
     assert reply["speech"]["sent_ms"] > 500 and answer.startswith("You said")
+    check_heard(reply)
     assert set(record["turns"][0]["latency_ms"]) == {"transcript", "first_token", "first_audio"}
     assert record["audio_in_seconds"] > 1
     # Each of the changes of a session has counted once.
     assert record["response_count"] == len(record["turns"]) == 1
     assert record["audio_out_seconds"] == pytest.approx(reply["speech"]["sent_ms"] / 1000)
+
+
+def check_heard(reply):
+    """All of a spoken reply was heard."""
+    speech = reply["speech"]
+    assert not speech["is_cut"] and speech["heard_ms"] == speech["sent_ms"]
+    assert "written" not in speech
+
+
+@pytest.mark.parametrize("form", ["opus", "pcm"])
+def test_a_spoken_answer_to_a_typed_line_is_heard_to_its_end(path, tmp_path, form):
+    with ParleyServer("--records", path) as server:
+        done = server.talk(
+            "--text", "two apples", "--out", str(tmp_path / "reply.wav"), "--format", form)
+        assert done.returncode == 0, done.stderr
+        record, = eventually(lambda: [r for r in records(path) if r["ended_at"]])
+    assert said(record)[1] == ("assistant", "You said: two apples.")
+    check_heard(record["items"][1])
 
 
 @pytest.mark.parametrize("redaction", ["digits", "text"])
@@ -234,35 +255,6 @@ def test_the_command_says_what_is_missing(path):
         assert done.returncode != 0 and len(done.stderr.splitlines()) == 1
 
 
-def test_a_session_is_deleted_with_its_recording(path, tmp_path):
-    recordings = tmp_path / "recordings"
-    wav = convert(DATA / "goforward.raw", tmp_path / "question.wav")
-
-    def delete(*arguments):
-        return subprocess.run(
-            [BINARY, "sessions", "delete", *arguments, "--records", path,
-             "--recordings-folder", recordings],
-            capture_output=True, text=True, timeout=HANG_GUARD, check=False)
-
-    arguments = ["--records", path, "--recordings-folder", recordings, "--recordings", "all"]
-    with ParleyServer(*arguments) as server:
-        assert server.talk("--text", "keep this").returncode == 0
-        kept, = eventually(lambda: [r["id"] for r in records(path) if r["ended_at"]])
-        assert server.talk("--wav", str(wav)).returncode == 0
-        gone, = eventually(
-            lambda: [r["id"] for r in records(path) if r["ended_at"] and r["id"] != kept])
-        eventually(lambda: len(list(recordings.glob(f"*/{gone}.*.opus"))) == 2)
-        refused = delete(gone)
-        assert refused.returncode == 1 and refused.stdout.split() == [gone]
-        assert len(records(path)) == 2
-        done = delete(gone, "--yes")
-        assert done.stdout == f"{gone}: 1 records, 2 files of recordings\n", done.stderr
-        assert [record["id"] for record in records(path)] == [kept]
-        assert not list(recordings.glob(f"*/{gone}.*"))
-        again = delete(gone, "--yes")
-        assert again.returncode == 1 and "no such session" in again.stderr
-
-
 # ---- PostgreSQL ----
 
 
@@ -302,8 +294,6 @@ def test_records_reach_postgresql(postgresql, tmp_path):
     first, = [session for session in listed(postgresql.url) if session["id"] == record["id"]]
     assert first["started_at"] == record["started_at"]
     assert "user  hello" in sessions("show", postgresql.url, record["id"])
-    assert "1 records" in sessions("delete", postgresql.url, record["id"], "--yes")
-    assert record["id"] not in [session["id"] for session in listed(postgresql.url)]
 
 
 @needs_postgresql
@@ -367,3 +357,108 @@ def test_a_spool_at_its_limit_takes_no_new_sessions(postgresql, tmp_path):
         eventually(lambda: int(server.metric("parley_record_spool_bytes")) > 1 << 20)
         assert server.talk("--text", "hello").returncode == 0
         eventually(lambda: int(server.metric("parley_record_changes_refused_total")) > 0)
+
+
+# ---- Over HTTP ----
+
+
+def ask(server, path, method="GET"):
+    """Asks as an operator of this machine; returns the status, and the answer's JSON where it has one."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=HANG_GUARD)
+    with contextlib.closing(connection):
+        connection.request(method, path)
+        response = connection.getresponse()
+        body = response.read()
+    return response.status, json.loads(body) if body else None
+
+
+def found(server, **query):
+    status, page = ask(server, "/admin/records?" + urllib.parse.urlencode(query))
+    assert status == 200, page
+    return [row["id"] for row in page["data"]], page["next"]
+
+
+def check_library(server):
+    """Holds two conversations, which are listed, found, shown and deleted."""
+    for text in ("where is box 7%", "say hello"):
+        assert server.talk("--text", text).returncode == 0
+        eventually(lambda text=text: found(server, search=text)[0])
+    (newest, oldest), rest = found(server)
+    assert rest is None
+    assert found(server, search="BOX 7%") == ([oldest], None)
+    assert found(server, search=newest[-6:]) == ([newest], None)
+    assert found(server, search="input_text") == ([], None)
+    first, rest = found(server, limit=1)
+    assert first == [newest] and found(server, limit=1, after=rest) == ([oldest], None)
+    status, record = ask(server, f"/admin/records/{oldest}")
+    assert status == 200 and record["recordings"] == []
+    document, = record["documents"]
+    assert said(document)[0] == ("user", "where is box 7%") and len(document["turns"]) == 1
+    assert ask(server, f"/admin/records/{oldest}", "DELETE") == (204, None)
+    assert found(server) == ([newest], None)
+    for method in ("GET", "DELETE"):
+        assert ask(server, f"/admin/records/{oldest}", method)[0] == 404
+    return oldest
+
+
+def test_ended_sessions_are_found_and_deleted_over_http(path):
+    with ParleyServer("--records", path) as server:
+        deleted = check_library(server)
+        with typed(server, "still here"):
+            session, = eventually(lambda: [each["id"] for each in listed(path) if not each["ended_at"]])
+            status, answer = ask(server, f"/admin/records/{session}", "DELETE")
+            assert (status, answer["error"]["code"]) == (409, "session_open")
+    assert deleted not in [session["id"] for session in listed(path)]
+
+
+@needs_postgresql
+def test_ended_sessions_are_found_and_deleted_in_postgresql(postgresql, tmp_path):
+    arguments = ["--records", postgresql.url, "--records-spool", str(tmp_path / "s.db")]
+    with ParleyServer(*arguments) as server:
+        deleted = check_library(server)
+        assert deleted not in [record["id"] for record in documents(postgresql)]
+        # A database that is away is no reason to wait, and is asked again when it is back.
+        postgresql.stop()
+        status, answer = ask(server, "/admin/records")
+        assert status == 503 and answer["error"]["code"].startswith("records_")
+        postgresql.start()
+        eventually(lambda: ask(server, "/admin/records")[0] == 200)
+
+
+def test_one_caller_is_erased_at_the_command_line(path, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("k-of-anna-0123456789 name=anna\nk-of-bert-0123456789 name=bert\n")
+    folder = tmp_path / "recordings"
+    with ParleyServer("--records", path, "--api-keys-file", str(keys), "--recordings", "all",
+                      "--recordings-folder", str(folder)) as server:
+        for name in ("anna", "bert", "anna"):
+            spoken = server.talk("--key", f"k-of-{name}-0123456789", "--text", "hello", "--out",
+                                 str(tmp_path / "reply.wav"))
+            assert spoken.returncode == 0, spoken
+        eventually(lambda: sum(bool(each["ended_at"]) for each in listed(path)) == 3)
+        eventually(lambda: list(folder.glob("*/*.opus")) and not list(folder.glob("*/*.part")))
+        everybody = {each["id"] for each in listed(path)}
+
+        def delete(*arguments):
+            return subprocess.run(
+                [BINARY, "sessions", "delete", "--records", path, "--recordings-folder", str(folder),
+                 *arguments], text=True, capture_output=True, timeout=HANG_GUARD)
+
+        asked = delete("--caller", "anna")
+        assert asked.returncode == 0 and "nothing is deleted yet" in asked.stderr
+        theirs = asked.stdout.split()
+        assert len(theirs) == 2 and len(listed(path)) == 3
+        # While the server runs.
+        done = delete("--caller", "anna", "--yes")
+        assert done.returncode == 0 and done.stdout.split() == theirs, done
+        (left,) = [each["id"] for each in listed(path)]
+        assert {left, *theirs} == everybody
+        assert {file.name.split(".")[0] for file in folder.glob("*/*.opus")} == {left}
+        for arguments, word in [
+            (["--caller", "anna"], "no record of the caller anna"),
+            (["sess_nobody", "--yes"], "no record of sess_nobody"),
+            ([], "name sessions by their ids"),
+        ]:
+            refused = delete(*arguments)
+            assert refused.returncode != 0 and word in refused.stderr, refused
+        assert delete(left, "--yes").returncode == 0 and listed(path) == []

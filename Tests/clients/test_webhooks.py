@@ -62,6 +62,36 @@ def test_a_receiver_that_fails_is_asked_again(tmp_path):
         assert len(counts) == 3 and min(counts.values()) >= 2
 
 
+def test_the_log_says_what_a_receiver_has_answered(tmp_path):
+    with WebhookReceiver() as receiver:
+        url = receiver.url.replace("://", "://user:pass-word@") + "?token=confidential"
+        receiver.status = 503
+        receiver.headers = {"content-type": "text/html; charset=utf-8"}
+        receiver.body = b"<html><h1>Down for maintenance</h1></html>"
+        with server(url, tmp_path) as parley:
+            assert parley.talk("--text", "hello").returncode == 0
+            receiver.wait(lambda: len(receiver.attempts) >= 6, HANG_GUARD)
+            log = wait_for_log(parley, "service failed")
+    failed = [line for line in log.splitlines() if "service failed" in line]
+    assert len(failed) == 1
+    for fact in (
+        "service=webhooks", "status=503", f"url={receiver.url}", "text/html",
+        "Down for maintenance", "see the log of the service; a proxy may answer in its place",
+    ):
+        assert fact in failed[0], failed[0]
+    assert "pass-word" not in log and "confidential" not in log
+
+
+def test_the_log_says_that_no_receiver_is_there(tmp_path):
+    url = f"http://127.0.0.1:{free_port()}/hooks"
+    with server(url, tmp_path) as parley:
+        assert parley.talk("--text", "hello").returncode == 0
+        log = wait_for_log(parley, "service failed")
+    line, = [line for line in log.splitlines() if "service failed" in line]
+    assert "service=webhooks" in line and f"url={url}" in line and "status=" not in line
+    assert "check that the service runs, and webhook-url" in line
+
+
 def test_a_receiver_that_is_gone_gets_nothing_more_until_a_reload(tmp_path):
     with WebhookReceiver() as receiver, server(receiver.url, tmp_path) as parley:
         receiver.status = 410

@@ -11,12 +11,13 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 class WebhookReceiver:
     """Takes events on a port; `events` has them as (id, body), `attempts` the ids of all requests.
-    While `status` is not 200, it is the answer, with `headers`, and the event is not taken. While `gate`
+    While `status` is not 200, it is the answer, with `headers` and `body`, and the event is not taken. While `gate`
     is cleared, no request is answered."""
 
     def __init__(self, port=0):
         self.status = 200
         self.headers = {}
+        self.body = b""
         self.secret = SECRET
         self.gate = threading.Event()
         self.gate.set()
@@ -42,8 +43,9 @@ class WebhookReceiver:
                 self.send_response(status)
                 for name, value in receiver.headers.items():
                     self.send_header(name, value)
-                self.send_header("content-length", "0")
+                self.send_header("content-length", str(len(receiver.body)))
                 self.end_headers()
+                self.wfile.write(receiver.body)
 
             def log_message(self, *_):
                 pass

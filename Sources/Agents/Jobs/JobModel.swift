@@ -99,6 +99,19 @@ final class JobModel: LanguageModel {
         }
     }
 
+    /// Looks whether Redis answers.
+    func checkServices(on host: any AgentHost) async {
+        guard !service.name.isEmpty, let address else { return }
+        do {
+            _ = try await host.redis(at: address, for: "jobs").send(RedisCommand("PING"))
+        } catch {
+            var fault = ServiceFault(
+                service: service.name, url: address.description, reason: "\(error)")
+            fault.advice = "check that Redis runs, and the address and password of the provider"
+            host.report(fault)
+        }
+    }
+
     /// Asks for the turn, and passes on what a worker says. Where the worker dies before its first
     /// word has reached the session, the turn is run again.
     /// - Throws: `.upstream` where no worker takes the turn, or Redis does not answer;

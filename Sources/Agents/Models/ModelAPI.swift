@@ -15,7 +15,9 @@ final class ModelEndpoint: Sendable {
     init(service: ModelService, upstream: UpstreamService) {
         self.service = service
         self.upstream = upstream
-        form = service.tokenLimit.form
+        form = LearnedForm(
+            service.tokenLimit.form.union(service.streamOptions.form),
+            fixed: service.tokenLimit.fixed.union(service.streamOptions.fixed))
     }
 }
 
@@ -75,6 +77,12 @@ extension ModelAPI {
     func encodedWhole(
         _ request: ModelRequest, model: String, form: RequestForm
     ) -> [UInt8]? { nil }
+
+    /// Looks at the list of models, where the API has a place for one.
+    func checkServices(on host: any AgentHost) async {
+        await upstream.check(
+            path: Self.path.isEmpty ? "" : "/models", model: service.model, on: host)
+    }
 
     /// Posts the request and passes on the answer while it arrives.
     /// - Throws: `AgentError.upstream` when the service cannot be reached, refuses, or breaks off;

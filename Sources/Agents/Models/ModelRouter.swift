@@ -83,6 +83,11 @@ public struct ModelRouter: LanguageModel {
         self.report = report
     }
 
+    /// Looks at all providers, one after the other.
+    public func checkServices(on host: any AgentHost) async {
+        for provider in all { await provider.model.checkServices(on: host) }
+    }
+
     /// The abilities of the provider that a model name selects.
     public func abilities(of model: String) -> ModelAbilities {
         provider(of: model)?.model.abilities(of: model) ?? ModelAbilities()
@@ -243,7 +248,7 @@ private enum FailureBlame {
             case .brokenOff(let status, _):
                 Self(status: status) == .request ? .requestToProvider : Self(status: status)
             case .malformedReply, .rateLimited, .agentLost: .provider
-            case .overloaded, .unavailable, .unknownModel, .quotaUsedUp: .request
+            case .overloaded, .unavailable, .unknownModel, .quotaUsedUp, .explained: .request
             }
     }
 

@@ -58,13 +58,26 @@ public enum TokenLimitParameter: String, CaseIterable, Sendable {
     /// OpenAI's current name.
     case maxCompletionTokens = "max_completion_tokens"
 
-    var form: LearnedForm {
-        switch self {
-        case .learnt: LearnedForm()
-        case .maxTokens: LearnedForm(fixed: .completionTokens)
-        case .maxCompletionTokens: LearnedForm(.completionTokens, fixed: .completionTokens)
-        }
-    }
+    /// The form of the first request.
+    var form: RequestForm { self == .maxCompletionTokens ? .completionTokens : [] }
+    /// What of the form is not learnt.
+    var fixed: RequestForm { self == .learnt ? [] : .completionTokens }
+}
+
+/// Whether requests of chat completions have `stream_options`, which ask for the count of tokens. The
+/// raw value is its name in settings.
+public enum StreamOptionsUse: String, CaseIterable, Sendable {
+    /// They have it until the service refuses it.
+    case learnt = "auto"
+    /// They have it, also where the service has refused it.
+    case always
+    /// They never have it, and turns have no count of tokens.
+    case never
+
+    /// The form of the first request.
+    var form: RequestForm { self == .never ? .noStreamOptions : [] }
+    /// What of the form is not learnt.
+    var fixed: RequestForm { self == .learnt ? [] : .noStreamOptions }
 }
 
 /// A service of models, and how it is used.
@@ -85,6 +98,8 @@ public struct ModelService: Sendable {
     public var maxTokens = ModelService.defaultMaxTokens
     /// The parameter that limits an answer's tokens (chat).
     public var tokenLimit = TokenLimitParameter.learnt
+    /// Whether requests ask for the count of tokens (chat).
+    public var streamOptions = StreamOptionsUse.learnt
     /// Whether answers begin within a thought, because the prompt's template has its opening tag (chat).
     public var thinksFirst = false
     /// Whether the user's speech is sent as audio instead of its transcript, if the API takes

@@ -10,19 +10,32 @@ import Codec
 import Session
 
 /// What came back for a request.
-struct ServiceEvidence: Sendable {
+public struct ServiceEvidence: Sendable {
     /// Most bytes of a body that are shown.
-    static let maxBeginningBytes = 160
+    public static let maxBeginningBytes = 160
 
     /// Where the request went.
-    var url: String
+    public var url: String
     /// The status of the answer; 0: none came.
-    var status = 0
-    var contentType: String?
+    public var status: Int
+    /// Its media type; nil: none was named.
+    public var contentType: String?
     /// The first bytes of its body.
-    var beginning: [UInt8] = []
-    /// Where a redirect points.
-    var target: String?
+    public var beginning: [UInt8]
+    /// Where a redirect points, as an absolute URL; nil: it is none.
+    public var target: String?
+
+    /// Creates the evidence of a request.
+    public init(
+        url: String, status: Int = 0, contentType: String? = nil, beginning: [UInt8] = [],
+        target: String? = nil
+    ) {
+        self.url = url
+        self.status = status
+        self.contentType = contentType
+        self.beginning = beginning
+        self.target = target
+    }
 
     /// What the body is, where it is none of the API's; nil: it may be one.
     var foreignKind: ForeignKind? { ForeignKind(contentType: contentType, beginning: beginning) }
@@ -87,11 +100,11 @@ enum ForeignKind: String, Sendable {
 
 extension ServiceFault {
     /// A request has failed; nil where its error says nothing of the service.
-    init?(_ error: any Error, of service: String, _ evidence: ServiceEvidence) {
+    public init?(_ error: any Error, of service: String, _ evidence: ServiceEvidence) {
         guard let error = error as? AgentError else { return nil }
         switch error {
         case .upstream, .brokenOff, .malformedReply, .rateLimited, .agentLost: break
-        case .unavailable, .unknownModel, .overloaded, .quotaUsedUp: return nil
+        case .unavailable, .unknownModel, .overloaded, .quotaUsedUp, .explained: return nil
         }
         self.init(of: service, evidence, reason: error.detail)
         if case .upstream(let status, _) = error, status > 0 { self.status = status }
@@ -133,10 +146,17 @@ extension ServiceFault {
         return fault
     }
 
+    /// The receiver of webhooks, as a service.
+    public static let webhooks = "webhooks"
+    /// The server that takes recordings, as a service.
+    public static let uploads = "uploads"
+
     /// The setting that has a service's address.
     private static func setting(of service: String) -> String {
         switch service {
         case "llm", "stt", "tts": "\(service)-url"
+        case webhooks: "webhook-url"
+        case uploads: "recordings-url"
         case _ where service.hasPrefix("mcp/"): "its url in mcp-config"
         default: "its url in providers"
         }
@@ -150,15 +170,20 @@ extension ServiceFault {
             return "set \(setting) so that requests go to \(ServiceAddress.shown(target))"
         }
         if case .brokenOff? = error { return "see the log of the service" }
+        let isReceiver = [webhooks, uploads].contains(service)
         switch status {
         case 0 where error != nil:
             return "check that the service runs, and \(setting)"
         case 401, 403, 407: return "check its key"
         case 404, 405, 410:
-            return "check \(setting), which ends with the version, and the model's name"
+            return isReceiver
+                ? "check \(setting)"
+                : "check \(setting), which ends with the version, and the model's name"
         case 400, 413, 422:
             return "the service refuses the request itself: compare its reason with the settings"
-        case 429: return "raise the limits of the service, or set a concurrency and a fallback"
+        case 429:
+            return "raise the limits of the service"
+                + (isReceiver ? "" : ", or set a concurrency and a fallback")
         case 502, 503, 504: return "see the log of the service; a proxy may answer in its place"
         case 500...: return "see the log of the service"
         default: break

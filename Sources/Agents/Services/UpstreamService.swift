@@ -22,7 +22,7 @@ public struct UpstreamService: Sendable {
     private let address: String
     /// Header fields of every request besides its content type: the key, and what the service
     /// requires.
-    private let headers: [Header]
+    let headers: [Header]
     private let timeout: Duration
     private let totalTimeout: Duration?
     let retries: RetryPolicy

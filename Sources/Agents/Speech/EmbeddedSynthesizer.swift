@@ -19,6 +19,8 @@ public enum VoiceEngine: String, CaseIterable, Sendable {
 public final class EmbeddedSynthesizer: SpeechSynthesizer {
     /// The name of the natural voice.
     public static let naturalName = "natural"
+    /// The protocol's default.
+    static let standardName = "marin"
     /// The name of the flite voice that stands in for it: a man, too.
     static let substituteName = "cedar"
     /// Jobs for each worker thread, running or waiting, from which a clause is flite's. 3: the first
@@ -42,6 +44,21 @@ public final class EmbeddedSynthesizer: SpeechSynthesizer {
     /// The first file of the natural voice that cannot be read, and why, in one line; nil when all
     /// can.
     public var missingFile: String? { natural.voice.missingFile }
+
+    /// The voices that are installed and how each sounds, the standard one first.
+    public var voices: [PageVoice] {
+        let names =
+            [Self.standardName]
+            + FliteVoiceTable.described.map(\.name)
+            .filter { $0 != Self.standardName }
+            + (missingFile == nil && engine == .flite ? [Self.naturalName] : [])
+        return names.map { name in
+            PageVoice(
+                name: name,
+                description: isNatural(name)
+                    ? "a man, the most natural" : FliteVoiceTable.choice(named: name).description)
+        }
+    }
 
     /// Clauses of the natural voice that flite spoke, because the workers were busy or loading it.
     public var substitutedClauses: Int { substituted.load(ordering: .relaxed) }
@@ -92,6 +109,6 @@ public final class EmbeddedSynthesizer: SpeechSynthesizer {
     func isNatural(_ name: String) -> Bool {
         if name == Self.naturalName { return true }
         guard engine == .natural else { return false }
-        return name == "marin" || FliteVoiceTable.all[name] == nil
+        return name == Self.standardName || FliteVoiceTable.all[name] == nil
     }
 }

@@ -23,6 +23,16 @@ enum FliteSpeaker: Int, CaseIterable {
     case kal16
 
     fileprivate var name: String { ["slt", "rms", "awb", "kal16"][rawValue] }
+
+    /// Who speaks, in a few words of English.
+    var description: String {
+        switch self {
+        case .slt: "a woman"
+        case .rms: "a man"
+        case .awb: "a Scottish man"
+        case .kal16: "a man, artificial"
+        }
+    }
 }
 
 /// A copy of a voice: 16 kHz, mono. It is never freed, because flite would free the shared data

@@ -44,6 +44,11 @@ public struct OpenAISpeech: SpeechSynthesizer {
         self.format = format
     }
 
+    /// Looks at the list of models.
+    public func checkSynthesizer(on host: any AgentHost) async {
+        await service.check(model: nil, on: host)
+    }
+
     /// Speaks a clause. Markdown's marks and pictures are removed, and text without a letter or digit
     /// makes no sound. Numbers are left to the service, which knows its language.
     /// - Throws: `AgentError.upstream` when the service cannot be reached, refuses, or breaks off;

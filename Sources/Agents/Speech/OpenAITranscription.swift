@@ -37,6 +37,11 @@ public struct OpenAITranscription: SpeechRecognizer {
         self.streams = streams
     }
 
+    /// Looks at the list of models.
+    public func checkRecognizer(on host: any AgentHost) async {
+        await service.check(model: nil, on: host)
+    }
+
     /// Transcribes an utterance, without partial texts.
     public func transcribe(
         _ utterance: Utterance, on host: any AgentHost

@@ -33,8 +33,11 @@ public struct SampleRate: Hashable, Sendable {
 
 /// The encoding of one direction of a session's audio; always mono on the wire for PCM and G.711.
 public enum AudioFormat: Hashable, CaseIterable, Sendable {
-    /// `audio/pcm`: 16-bit signed little-endian at 24,000 Hz.
+    /// `audio/pcm`: 16-bit signed little-endian at 24,000 Hz, the protocol's only rate.
     case pcm
+    /// The same at 8,000, 16,000 and 48,000 Hz (an extension of Parley): what telephony, recognisers and
+    /// browsers have, so that their programs need no resampler.
+    case pcm8000, pcm16000, pcm48000
     /// `audio/pcmu`: G.711 µ-law at 8,000 Hz.
     case pcmu
     /// `audio/pcma`: G.711 A-law at 8,000 Hz.
@@ -42,10 +45,13 @@ public enum AudioFormat: Hashable, CaseIterable, Sendable {
     /// `audio/opus` (an extension of Parley): one Opus packet per message, RFC 6716.
     case opus
 
+    /// One of each type: of `audio/pcm` that of the protocol's rate.
+    static let ofEachType: [AudioFormat] = [.pcm, .pcmu, .pcma, .opus]
+
     /// The `type` of the protocol's format object.
     public var wireName: String {
         switch self {
-        case .pcm: "audio/pcm"
+        case .pcm, .pcm8000, .pcm16000, .pcm48000: "audio/pcm"
         case .pcmu: "audio/pcmu"
         case .pcma: "audio/pcma"
         case .opus: "audio/opus"
@@ -56,8 +62,33 @@ public enum AudioFormat: Hashable, CaseIterable, Sendable {
     public var sampleRate: SampleRate {
         switch self {
         case .pcm: .hz24000
-        case .pcmu, .pcma: .hz8000
-        case .opus: .hz48000
+        case .pcm16000: .hz16000
+        case .pcm8000, .pcmu, .pcma: .hz8000
+        case .pcm48000, .opus: .hz48000
+        }
+    }
+
+    /// Whether it is linear samples of 16 bits.
+    public var isPCM: Bool {
+        switch self {
+        case .pcm, .pcm8000, .pcm16000, .pcm48000: true
+        case .pcmu, .pcma, .opus: false
+        }
+    }
+
+    /// Bytes of a sample of PCM or G.711.
+    public var bytesPerSample: Int { isPCM ? PCM.bytesPerSample : 1 }
+
+    /// Its number in the header of binary messages.
+    public var code: UInt8 {
+        switch self {
+        case .pcm: 0
+        case .pcmu: 1
+        case .pcma: 2
+        case .opus: 3
+        case .pcm8000: 4
+        case .pcm16000: 5
+        case .pcm48000: 6
         }
     }
 }

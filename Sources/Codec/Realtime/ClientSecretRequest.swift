@@ -35,6 +35,9 @@ public struct ClientSecretRequest: Sendable {
     public let seconds: Int
     /// The model of its sessions; nil: the one in the connection's URL.
     public let model: String?
+    /// The name of the agent of its sessions (an extension of Parley); nil: the one that the
+    /// caller's key has.
+    public let agent: String?
     /// The settings of its sessions that differ from the defaults.
     public let session: SessionUpdate
 
@@ -50,21 +53,22 @@ public struct ClientSecretRequest: Sendable {
         switch form {
         case .current:
             seconds = try Self.seconds(fields.read(ClientSecretFields.expiresAfter))
+            agent = try fields.read(ClientSecretFields.agent)
             let bound = try fields.read(ClientSecretFields.session)
-            guard let bound else {
-                (model, session) = (nil, SessionUpdate())
-                return
-            }
-            model = try Self.model(bound)
-            session = try SessionUpdate(bound)
+            model = try bound.flatMap { (bound) throws(ClientEventError) in try Self.model(bound) }
+            session =
+                try bound.map { (bound) throws(ClientEventError) in try SessionUpdate(bound) }
+                ?? SessionUpdate()
             guard refusesUnknownFields else { return }
             try ClientSecretTables.request.checkNames(of: fields.object, at: "")
         case .betaSession:
+            agent = nil
             let secret = try fields.read(BetaSecretFields.secret)
             seconds = try Self.seconds(secret?.read(BetaExpiryFields.expiresAfter))
             model = try Self.model(fields)
             session = try SessionUpdate(beta: fields)
         case .betaTranscription:
+            agent = nil
             let secret = try fields.read(BetaSecretFields.transcriptionSecret)
             seconds = try Self.seconds(secret?.read(BetaExpiryFields.expiresAt))
             model = nil

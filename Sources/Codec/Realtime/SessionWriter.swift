@@ -134,7 +134,7 @@ extension JSONWriter {
     ) {
         object("format") { json in
             json.member("type", format.wireName)
-            if format == .pcm { json.member("rate", format.sampleRate.hertz) }
+            if format.isPCM { json.member("rate", format.sampleRate.hertz) }
             if isNumbered { json.member("sequence", true) }
             json.opusSettings(opus)
         }

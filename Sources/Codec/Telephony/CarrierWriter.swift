@@ -49,6 +49,7 @@ public struct CarrierWriter: Sendable {
             case .mulaw: "ulaw"
             case .alaw: "alaw"
             case .linear8: "slin"
+            case .linear16: "slin16"
             case .linear24: "slin24"
             case .opus: "opus"
             }

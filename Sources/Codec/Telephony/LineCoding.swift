@@ -11,6 +11,8 @@ public enum LineCoding: Equatable, CaseIterable, Sendable {
     case alaw
     /// 16-bit little-endian samples at 8 kHz.
     case linear8
+    /// 16-bit little-endian samples at 16 kHz.
+    case linear16
     /// 16-bit little-endian samples at 24 kHz.
     case linear24
     /// Opus packets.
@@ -36,6 +38,7 @@ public enum LineCoding: Equatable, CaseIterable, Sendable {
             let kilohertz = name.hasPrefix("slin") ? name.dropFirst(4) : ""
             switch (kilohertz, hertz ?? 8_000) {
             case ("", 8_000): self = .linear8
+            case ("16", _), ("", 16_000): self = .linear16
             case ("24", _), ("", 24_000): self = .linear24
             default: return nil
             }
@@ -49,6 +52,7 @@ public enum LineCoding: Equatable, CaseIterable, Sendable {
         switch self {
         case .mulaw, .linear8: .pcmu
         case .alaw: .pcma
+        case .linear16: .pcm16000
         case .linear24: .pcm
         case .opus: .opus
         }
@@ -60,6 +64,7 @@ public enum LineCoding: Equatable, CaseIterable, Sendable {
         case .mulaw: ("audio/x-mulaw", 8_000)
         case .alaw: ("audio/x-alaw", 8_000)
         case .linear8: ("audio/x-l16", 8_000)
+        case .linear16: ("audio/x-l16", 16_000)
         case .linear24: ("audio/x-l16", 24_000)
         case .opus: ("audio/opus", 48_000)
         }

@@ -18,6 +18,8 @@ public struct SessionAllowance: Equatable, Sendable {
     public var maxSessionSeconds: Int?
     /// Models that may be requested; nil: any.
     public var models: [String]?
+    /// Agents that its sessions may have, the first where a session names none; nil: any.
+    public var agents: [String]?
     /// What its holder may use; where it says nothing of a unit and a period, the server's default
     /// applies.
     public var quotas: [Quota]

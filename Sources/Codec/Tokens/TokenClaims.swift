@@ -19,8 +19,8 @@ public struct TokenClaims: Equatable, Sendable {
     public let notBefore: Double?
     /// The time at which the token was issued (`iat`).
     public let issuedAt: Double?
-    /// The holder's limits: `parley.max_sessions`, `.max_session_seconds`, `.models`, `.quotas`
-    /// and `.recording`.
+    /// The holder's limits: `parley.max_sessions`, `.max_session_seconds`, `.models`, `.agents`,
+    /// `.quotas` and `.recording`.
     public let allowance: SessionAllowance
 
     /// Allowed times: from 1970 to the end of the year 9999, the last that RFC 3339 can write. A
@@ -95,6 +95,12 @@ extension JSONValue {
                 let models = try value.tokenTexts()
                 guard models.count <= SessionAllowance.maxModels else { throw .malformed }
                 allowance.models = models
+            case "agents":
+                let agents = try value.tokenTexts()
+                guard (1...SessionAllowance.maxModels).contains(agents.count) else {
+                    throw .malformed
+                }
+                allowance.agents = agents
             case "quotas":
                 guard let quotas = [Quota](texts: try value.tokenTexts()) else {
                     throw .malformed

@@ -33,6 +33,52 @@ struct RecordReader {
             .integer(since), .integer(limit), read: Self.head)
     }
 
+    /// How long a search may take. 5 s, as a statement of PostgreSQL: other questions wait behind it.
+    private static let searchTime = Duration.seconds(5)
+    /// Parameters: start and id of the session behind which the list begins, the pattern, the limit.
+    private static let searchStatement = """
+        SELECT id, started_ms, ended_ms, end_reason, facts,
+            (SELECT COALESCE(SUM(turns), 0) FROM uses WHERE session = sessions.id),
+            (SELECT COUNT(*) FROM turns
+                WHERE session = sessions.id AND json_extract(turn, '$.status') = 'failed')
+        FROM sessions
+        WHERE ended_ms IS NOT NULL
+            AND (started_ms < ?1 OR started_ms = ?1 AND id > ?2)
+            AND (id LIKE ?3 ESCAPE '\\'
+                OR EXISTS (SELECT 1 FROM json_tree(facts) AS fact
+                    WHERE fact.type = 'text' AND fact.value LIKE ?3 ESCAPE '\\')
+                OR EXISTS (SELECT 1 FROM items, json_each(items.item, '$.content') AS part
+                    WHERE items.session = sessions.id AND (
+                        json_extract(part.value, '$.text') LIKE ?3 ESCAPE '\\'
+                        OR json_extract(part.value, '$.transcript') LIKE ?3 ESCAPE '\\')))
+        ORDER BY started_ms DESC, id LIMIT ?4
+        """
+
+    /// Ended sessions that fit a search, the newest first.
+    /// - Parameter limit: how many at most, in place of the search's own.
+    func search(_ search: RecordSearch, limit: Int) throws(SQLiteError) -> [RecordListing] {
+        let after = search.after ?? RecordSearch.Place(startedAt: .max, id: "")
+        return try database.within(Self.searchTime) { () throws(SQLiteError) in
+            try database.rows(
+                Self.searchStatement, .integer(after.startedAt), .text(after.id),
+                .text(search.text.likePattern), .integer(limit)
+            ) { row in
+                RecordListing(
+                    id: row.text(0), startedAt: row.integer(1), endedAt: row.integer(2),
+                    endReason: row.text(3), facts: row.text(4), turns: row.integer(5),
+                    failedTurns: row.integer(6))
+            }
+        }
+    }
+
+    /// Whether a session has a record, and has ended.
+    func state(of sessionID: String) throws(SQLiteError) -> RecordBrowser.State {
+        let isOpen = try database.number(
+            "SELECT ended_ms IS NULL FROM sessions WHERE id = ?", .text(sessionID))
+        guard let isOpen else { return .missing }
+        return isOpen == 0 ? .ended : .open
+    }
+
     /// Sessions that have ended, those that ended first before the others.
     func ended(limit: Int) throws(SQLiteError) -> [String] {
         try database.rows(
@@ -102,5 +148,13 @@ struct RecordReader {
             sum.samplesIn &+= part.samplesIn
             sum.peakBytes = max(sum.peakBytes, part.peakBytes)
         }
+    }
+}
+
+extension String {
+    /// The pattern of LIKE for texts that contain this one, with `\` as the escape.
+    var likePattern: String {
+        let escaped = map { "%_\\".contains($0) ? "\\\($0)" : String($0) }.joined()
+        return "%\(escaped)%"
     }
 }

@@ -83,26 +83,7 @@ struct PostgreSQLRecords {
         }
     }
 
-    /// Deletes the records of a session.
-    /// - Returns: how many there were.
-    func delete(_ sessionID: String) throws(PostgreSQLError) -> Int {
-        try connection.transaction { () throws(PostgreSQLError) in
-            try connection.run("DELETE FROM parley_sessions WHERE id = $1 RETURNING id", sessionID)
-        }.count
-    }
-
     // MARK: Reading
-
-    /// The ids of a caller's sessions, the first one first. RecordEraser says who a caller is.
-    func sessions(ofCaller caller: String) throws(PostgreSQLError) -> [String] {
-        try connection.transaction { () throws(PostgreSQLError) in
-            try connection.run(
-                """
-                SELECT id FROM parley_sessions WHERE $1 IN (document #>> '{session,call,from}',
-                    document #>> '{session,subject}') GROUP BY id ORDER BY min(started_at), id
-                """, caller)
-        }.compactMap { $0.first.flatMap { $0 } }
-    }
 
     /// Sessions, the newest first: id, begin, end, reason and number of responses.
     func list(since milliseconds: Int, limit: Int) throws(PostgreSQLError) -> [[String?]] {
@@ -125,6 +106,68 @@ struct PostgreSQLRecords {
             try connection.run(
                 "SELECT document FROM parley_sessions WHERE id = $1 ORDER BY started_at", sessionID)
         }.compactMap { $0.first.flatMap { $0 } }
+    }
+
+    /// Sessions that fit a search, the newest first.
+    /// - Parameter limit: how many at most, in place of the search's own.
+    func search(_ search: RecordSearch, limit: Int) throws(PostgreSQLError) -> [RecordListing] {
+        let after = search.after
+        return try connection.transaction { () throws(PostgreSQLError) in
+            try connection.run(
+                """
+                WITH fitting AS (
+                    SELECT * FROM parley_sessions AS record WHERE $1 = '%%'
+                        OR EXISTS (SELECT 1 FROM parley_sessions AS part
+                            WHERE part.id = record.id AND (part.id ILIKE $1
+                                OR EXISTS (SELECT 1 FROM jsonb_path_query(part.document,
+                                        'strict $.session.** ? (@.type() == "string")') AS fact
+                                    WHERE fact #>> '{}' ILIKE $1)
+                                OR EXISTS (SELECT 1 FROM jsonb_path_query(part.document,
+                                        '$.items[*].item.content[*].keyvalue()
+                                            ? (@.key == "text" || @.key == "transcript").value')
+                                        AS words
+                                    WHERE words #>> '{}' ILIKE $1)))
+                ), listed AS (
+                    SELECT id, \(Self.milliseconds("min(started_at)")) AS started,
+                        \(Self.milliseconds("max(ended_at)")) AS ended,
+                        (array_agg(end_reason ORDER BY started_at DESC))[1] AS reason,
+                        (array_agg(document -> 'session' ORDER BY started_at DESC))[1] AS facts,
+                        sum((document ->> 'response_count')::bigint) AS turns,
+                        sum((SELECT count(*) FROM jsonb_path_query(document,
+                            '$.turns[*] ? (@.status == "failed")'))) AS failed
+                    FROM fitting GROUP BY id
+                )
+                SELECT id, started, ended, reason, facts, turns, failed FROM listed
+                WHERE started < $2::bigint OR started = $2::bigint AND id > $3
+                ORDER BY started DESC, id LIMIT $4::bigint
+                """,
+                search.text.likePattern, "\(after?.startedAt ?? .max)", after?.id ?? "", "\(limit)")
+        }.map(Self.listing)
+    }
+
+    private static func milliseconds(_ time: String) -> String {
+        "round(extract(epoch FROM \(time)) * 1000)::bigint"
+    }
+
+    private static func listing(_ row: [String?]) -> RecordListing {
+        func number(_ column: Int) -> Int { row[column].flatMap { Int($0) } ?? 0 }
+        return RecordListing(
+            id: row[0] ?? "", startedAt: number(1), endedAt: number(2), endReason: row[3] ?? "",
+            facts: row[4] ?? "{}", turns: number(5), failedTurns: number(6))
+    }
+
+    /// Whether there is a record of a session.
+    func has(_ sessionID: String) throws(PostgreSQLError) -> Bool {
+        try connection.transaction { () throws(PostgreSQLError) in
+            try connection.run("SELECT 1 FROM parley_sessions WHERE id = $1 LIMIT 1", sessionID)
+        }.isEmpty == false
+    }
+
+    /// Deletes all records of a session.
+    func delete(_ sessionID: String) throws(PostgreSQLError) {
+        try connection.transaction { () throws(PostgreSQLError) in
+            _ = try connection.run("DELETE FROM parley_sessions WHERE id = $1", sessionID)
+        }
     }
 }
 

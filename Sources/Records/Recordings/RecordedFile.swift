@@ -57,9 +57,6 @@ struct RecordedFile: Equatable, Sendable {
         return String(id)
     }
 
-    /// Removes the file from the disk. A file that is gone already counts as removed.
-    func remove() -> Bool { unlink(path) == 0 || errno == ENOENT }
-
     /// Bytes of a name. 160: an id of 128, and what stands behind it.
     private static let maxNameBytes = 160
     /// Bytes of a session's id.
@@ -78,11 +75,38 @@ struct RecordedFile: Equatable, Sendable {
             }
     }
 
-    /// All files of recordings in a folder, in the order of their names.
-    static func all(in folder: String) -> [RecordedFile] {
+    /// The files of recordings in a folder, in the order of their names.
+    /// - Parameter prefix: what their names begin with; empty: all files.
+    static func all(in folder: String, named prefix: String = "") -> [RecordedFile] {
         days(in: folder).flatMap { day in
-            entries(of: "\(folder)/\(day)").compactMap { RecordedFile($0, on: day, in: folder) }
+            entries(of: "\(folder)/\(day)").filter { $0.hasPrefix(prefix) }
+                .compactMap { RecordedFile($0, on: day, in: folder) }
         }
+    }
+
+    /// The complete file of a recording; nil: the folder does not have it.
+    static func complete(_ name: String, _ track: String, in folder: String) -> RecordedFile? {
+        days(in: folder).lazy.compactMap { day in
+            RecordedFile("\(name).\(track)\(ending)", on: day, in: folder)
+        }.first
+    }
+
+    /// Reads a piece of it.
+    /// - Returns: fewer bytes than asked for at its end; nil: it is gone, or cannot be read.
+    func read(from offset: Int, count: Int) -> [UInt8]? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        let wanted = max(0, min(count, bytes - offset))
+        let piece = [UInt8](unsafeUninitializedCapacity: wanted) { room, filled in
+            while filled < wanted {
+                let read = pread(
+                    descriptor, room.baseAddress! + filled, wanted - filled, off_t(offset + filled))
+                guard read > 0 else { return }
+                filled += read
+            }
+        }
+        return piece.count == wanted ? piece : nil
     }
 
     /// The days in a folder, in order.

@@ -78,6 +78,40 @@ public final class RecordingArchive: RecordingKeeper {
         return sum
     }
 
+    // MARK: What is kept
+
+    /// The complete recordings of a session that are in the folder.
+    func recordings(of sessionID: String) -> [RecordingListing] {
+        let files = folder.completeFiles(of: sessionID)
+        return files.filter { $0.track == "user" }.compactMap { user in
+            let agent = files.first { $0.track == "agent" && $0.base == user.base }
+            return agent.map {
+                RecordingListing(name: user.name, userBytes: user.bytes, agentBytes: $0.bytes)
+            }
+        }
+    }
+
+    /// Reads a piece of a recording.
+    /// - Returns: its bytes, and those of the whole file; nil: the folder does not have it.
+    func read(_ piece: RecordingPiece) -> (bytes: [UInt8], total: Int)? {
+        guard
+            let file = folder.completeFile(piece.name, piece.side.rawValue),
+            let bytes = file.read(from: piece.offset, count: piece.count)
+        else { return nil }
+        return (bytes, file.bytes)
+    }
+
+    /// Removes the complete recordings of a session from the folder, and what is still being written of
+    /// one that has just ended.
+    func removeRecordings(of sessionID: String) {
+        let now = MonotonicClock.now
+        keep(
+            RecordingChunk(
+                sessionID: sessionID, isContinued: true, startedAt: now, takenAt: now,
+                user: RecordedAudio(), agent: RecordedAudio(), sequel: .discard))
+        for file in folder.completeFiles(of: sessionID) { folder.remove(file.path) }
+    }
+
     /// Writes what waits and closes all files. Files that are not uploaded yet wait for the next
     /// start.
     public func shutdown() {

@@ -94,6 +94,17 @@ final class RecordingFolder: Sendable {
     /// All files of recordings, complete or not, in the order of their names.
     func files() -> [RecordedFile] { RecordedFile.all(in: path) }
 
+    /// The complete file of a recording; nil: there is none.
+    func completeFile(_ name: String, _ track: String) -> RecordedFile? {
+        RecordedFile.complete(name, track, in: path)
+    }
+
+    /// The complete files of a session's recordings, in the order of their names.
+    func completeFiles(of sessionID: String) -> [RecordedFile] {
+        RecordedFile.all(in: path, named: sessionID)
+            .filter { $0.isComplete && $0.sessionID == sessionID }
+    }
+
     /// Removes a file.
     func remove(_ file: String) {
         var status = stat()

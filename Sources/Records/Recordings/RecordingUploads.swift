@@ -73,6 +73,7 @@ final class RecordingUploads: @unchecked Sendable {
     private let upload: RecordingUpload
     private let folder: RecordingFolder
     private let logger: Logger
+    private let faults = ServiceFaultLog()
 
     /// Starts with the complete files that the folder has.
     init(_ upload: RecordingUpload, of folder: RecordingFolder, logger: Logger) {
@@ -124,15 +125,22 @@ final class RecordingUploads: @unchecked Sendable {
             case .taken:
                 folder.remove(path)
                 delay = .zero
-            case .gone: delay = .zero
-            case .failed(let reason):
+                continue
+            case .gone:
+                delay = .zero
+                continue
+            case .unreadable(let reason):
                 if delay == .zero {
                     logger.warning(
-                        "a recording was not uploaded, and will be tried again",
+                        "a recording cannot be read, and will be tried again",
                         metadata: ["file": "\(folder.name(of: path))", "reason": "\(reason)"])
                 }
-                delay = min(max(delay * 2, Self.firstDelay), Self.longestDelay)
+            case .refused(let fault):
+                if let fault, !hasToStop {
+                    faults.note(fault, at: MonotonicClock.now, logger: logger)
+                }
             }
+            delay = min(max(delay * 2, Self.firstDelay), Self.longestDelay)
         }
     }
 
@@ -161,7 +169,7 @@ final class RecordingUploads: @unchecked Sendable {
             switch outcome {
             case .taken: tally.uploads += 1
             case .gone: break
-            case .failed:
+            case .unreadable, .refused:
                 tally.failedUploads += 1
                 waiting.append(path)
             }
@@ -178,8 +186,10 @@ final class RecordingUploads: @unchecked Sendable {
         case taken
         /// It was removed, and is not to be sent any more.
         case gone
-        /// It waits for another attempt.
-        case failed(String)
+        /// It waits for another attempt: the file cannot be read.
+        case unreadable(String)
+        /// It waits for another attempt: the server did not take it.
+        case refused(ServiceFault?)
     }
 
     /// What is read of a file while it is sent. It is read and not mapped: a disk that fails is a
@@ -187,6 +197,7 @@ final class RecordingUploads: @unchecked Sendable {
     private final class Source {
         let size: Int
         let uploads: RecordingUploads
+        let answer = ReceiverAnswer()
         private let descriptor: Int32
         private var sent = 0
 
@@ -232,12 +243,12 @@ final class RecordingUploads: @unchecked Sendable {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else {
             let code = errno
-            return code == ENOENT ? .gone : .failed(String(cString: strerror(code)))
+            return code == ENOENT ? .gone : .unreadable(String(cString: strerror(code)))
         }
         var status = stat()
         let isKnown = fstat(descriptor, &status) == 0
         let source = Source(descriptor, size: Int(status.st_size), self)
-        guard isKnown, let digest = source.digest() else { return .failed("it cannot be read") }
+        guard isKnown, let digest = source.digest() else { return .unreadable("it cannot be read") }
         return withExtendedLifetime(source) { perform(path, source, digest, easy) }
     }
 
@@ -272,12 +283,17 @@ final class RecordingUploads: @unchecked Sendable {
         parley_curl_set_pointer(easy, CURLOPT_HTTPHEADER, fields)
         setCallbacks(source, easy)
         let result = curl_easy_perform(easy)
-        guard result == CURLE_OK else {
-            return .failed(String(cString: curl_easy_strerror(result)))
-        }
         var status = 0
-        parley_curl_info_long(easy, CURLINFO_RESPONSE_CODE, &status)
-        return (200..<300).contains(status) ? .taken : .failed("the server answered \(status)")
+        if result == CURLE_OK { parley_curl_info_long(easy, CURLINFO_RESPONSE_CODE, &status) }
+        if (200..<300).contains(status) { return .taken }
+        var fault = source.answer.fault(
+            of: ServiceFault.uploads, at: upload.url, status: status,
+            reason: result == CURLE_OK
+                ? "a recording was not taken" : String(cString: curl_easy_strerror(result)),
+            easy)
+        // As it is: a long name would else be left out, because it could be a key.
+        fault?.url += folder.name(of: path)
+        return .refused(fault)
     }
 
     private func setCallbacks(_ source: Source, _ easy: UnsafeMutableRawPointer) {
@@ -296,7 +312,10 @@ final class RecordingUploads: @unchecked Sendable {
                 return CURL_SEEKFUNC_OK
             },
             { context, _, _, _, _ in Source.from(context).uploads.hasToStop ? 1 : 0 },
-            { _, size, count, _ in size * count },
+            { bytes, size, count, context in
+                Source.from(context).answer.append(bytes, count: size * count)
+                return size * count
+            },
             Unmanaged.passUnretained(source).toOpaque())
     }
 }

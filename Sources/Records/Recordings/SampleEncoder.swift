@@ -35,7 +35,7 @@ final class SampleEncoder {
     /// Appends samples in the format; `each` gets the packets of the frames that they complete.
     func append(_ bytes: ArraySlice<UInt8>, _ each: (RawSpan) -> Void) {
         switch format {
-        case .pcm:
+        case .pcm, .pcm8000, .pcm16000, .pcm48000:
             for index in stride(from: bytes.startIndex, to: bytes.endIndex - 1, by: 2) {
                 let bits = UInt16(bytes[index]) | UInt16(bytes[index + 1]) << 8
                 waiting.append(Int16(bitPattern: bits))

@@ -5,6 +5,8 @@
 // for `busyTimeout` at most.
 
 import CSQLite
+import Server
+import Session
 
 /// A call of SQLite that failed.
 struct SQLiteError: Error, Equatable, CustomStringConvertible {
@@ -32,9 +34,13 @@ enum SQLiteValue: Equatable {
 final class SQLiteDatabase {
     /// How long a write waits for that of another process. 5 s: a batch takes milliseconds.
     private static let busyTimeout: Int32 = 5_000
+    /// Steps of SQLite's machine between two looks at the time. 100,000: some milliseconds.
+    private static let stepsBetweenLooks: Int32 = 100_000
 
     fileprivate let handle: OpaquePointer
     private var statements: [String: SQLiteStatement] = [:]
+    /// When a statement is to end; nil: with its work.
+    private var deadline: Instant?
 
     /// Opens a file, which is made if it does not exist.
     /// - Parameter isReadOnly: whether nothing is written, and nothing is made.
@@ -109,6 +115,31 @@ final class SQLiteDatabase {
             // Where SQLite has rolled back by itself, this fails, and that is fine.
             try? execute("ROLLBACK")
             throw error
+        }
+    }
+
+    /// Runs `body`, whose statements end with an error when a time is over.
+    /// - Parameter time: after which a statement that is still at work is ended.
+    func within<Value>(
+        _ time: Duration, _ body: () throws(SQLiteError) -> Value
+    ) throws(SQLiteError) -> Value {
+        deadline = MonotonicClock.now + time
+        sqlite3_progress_handler(
+            handle, Self.stepsBetweenLooks,
+            { database in
+                let database = database.map {
+                    Unmanaged<SQLiteDatabase>.fromOpaque($0).takeUnretainedValue()
+                }
+                guard let deadline = database?.deadline else { return 0 }
+                return MonotonicClock.now >= deadline ? 1 : 0
+            }, Unmanaged.passUnretained(self).toOpaque())
+        defer {
+            sqlite3_progress_handler(handle, 0, nil, nil)
+            deadline = nil
+        }
+        do throws(SQLiteError) { return try body() } catch {
+            guard error.code == SQLITE_INTERRUPT else { throw error }
+            throw SQLiteError(code: error.code, description: "it takes longer than \(time)")
         }
     }
 

@@ -48,6 +48,7 @@ final class WebhookSender: @unchecked Sendable {
     // Of the sender's thread alone.
     private let spool: SQLiteDatabase
     private var sending: [UnsafeMutableRawPointer: Delivery] = [:]
+    private let faults = ServiceFaultLog()
     private var isFailing = false
     /// Whether the receiver wants no more events.
     private var isDisabled = false
@@ -67,6 +68,7 @@ final class WebhookSender: @unchecked Sendable {
         let id: String
         let attempts: Int
         let headers: UnsafeMutablePointer<curl_slist>?
+        let answer: ReceiverAnswer
     }
 
     /// - Parameter path: of the spool.
@@ -209,10 +211,14 @@ final class WebhookSender: @unchecked Sendable {
             _ = parley_curl_set_pointer(easy, CURLOPT_CAINFO, $0)
         }
         settings.proxy?.withCString { _ = parley_curl_set_pointer(easy, CURLOPT_PROXY, $0) }
-        // The answer's words mean nothing.
+        let answer = ReceiverAnswer()
         parley_curl_set_callbacks(
-            easy, { _, size, count, _ in size * count }, { _, size, count, _ in size * count }, nil)
-        sending[easy] = Delivery(id: id, attempts: attempts, headers: headers)
+            easy, { _, size, count, _ in size * count },
+            { bytes, size, count, context in
+                ReceiverAnswer.from(context).append(bytes, count: size * count)
+                return size * count
+            }, Unmanaged.passUnretained(answer).toOpaque())
+        sending[easy] = Delivery(id: id, attempts: attempts, headers: headers, answer: answer)
         curl_multi_add_handle(multi, easy)
     }
 
@@ -224,22 +230,28 @@ final class WebhookSender: @unchecked Sendable {
             else { continue }
             let result = parley_curl_message_result(message)
             var status = 0
-            _ = parley_curl_info_long(easy, CURLINFO_RESPONSE_CODE, &status)
+            if result == CURLE_OK {
+                _ = parley_curl_info_long(easy, CURLINFO_RESPONSE_CODE, &status)
+            }
             var retryAfter: curl_off_t = 0
             _ = parley_curl_info_offset(easy, CURLINFO_RETRY_AFTER, &retryAfter)
-            release(easy)
+            let pause = min(max(0, Int(retryAfter)), Self.maxRetryAfter)
             let reason =
                 result == CURLE_OK
-                ? "status \(status)" : String(cString: curl_easy_strerror(result))
-            try finish(
-                delivery, status: result == CURLE_OK ? status : 0,
-                retryAfter: min(max(0, Int(retryAfter)), Self.maxRetryAfter), reason)
+                ? "a webhook was not taken" + (pause > 0 ? ", Retry-After \(pause) s" : "")
+                : String(cString: curl_easy_strerror(result))
+            let fault = delivery.answer.fault(
+                of: ServiceFault.webhooks, at: settings.url, status: status, reason: reason, easy)
+            release(easy)
+            try finish(delivery, status: status, retryAfter: pause, fault)
         }
     }
 
-    /// - Parameter retryAfter: seconds that the receiver asks for; 0: none.
+    /// - Parameters:
+    ///   - retryAfter: seconds that the receiver asks for; 0: none.
+    ///   - fault: what to log if the event was not taken.
     private func finish(
-        _ delivery: Delivery, status: Int, retryAfter: Int, _ reason: String
+        _ delivery: Delivery, status: Int, retryAfter: Int, _ fault: ServiceFault?
     ) throws(SQLiteError) {
         let isTaken = (200..<300).contains(status)
         let pause =
@@ -263,7 +275,7 @@ final class WebhookSender: @unchecked Sendable {
             if isOver, !isTaken { $0.lost += 1 }
             if isOver { $0.waiting -= 1 }
         }
-        note(isTaken: isTaken, retryAfter > 0 ? "\(reason), Retry-After \(retryAfter) s" : reason)
+        note(isTaken ? nil : fault)
     }
 
     private func disable() {
@@ -274,13 +286,12 @@ final class WebhookSender: @unchecked Sendable {
         )
     }
 
-    /// Failures in a row make one line.
-    private func note(isTaken: Bool, _ reason: String) {
-        defer { isFailing = !isTaken }
-        if isTaken, isFailing { logger.info("webhooks are taken again") }
-        guard !isTaken, !isFailing, !isDisabled else { return }
-        logger.warning(
-            "a webhook was not taken: it is sent again later", metadata: ["reason": "\(reason)"])
+    /// An event was taken, or not.
+    private func note(_ fault: ServiceFault?) {
+        if fault == nil, isFailing { logger.info("webhooks are taken again") }
+        isFailing = fault != nil
+        guard let fault, !isDisabled else { return }
+        faults.note(fault, at: MonotonicClock.now, logger: logger)
     }
 
     private func release(_ easy: UnsafeMutableRawPointer) {

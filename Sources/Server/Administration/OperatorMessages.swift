@@ -12,6 +12,11 @@ struct ServerOverview {
     /// Nil: without a limit.
     let memoryLimit: Int?
     let maxSessions: Int
+    /// What answers sessions.
+    let agent: PageAgents.Kind
+    /// Whether records of sessions are kept, and recordings.
+    let keepsRecords: Bool
+    let keepsRecordings: Bool
     /// Of each shard.
     let lagMicroseconds: [Int]
     let metrics: ServerMetrics
@@ -28,6 +33,9 @@ struct ServerOverview {
             json.member("connections", metrics.total(of: .connectionsOpen))
             json.member("sessions", metrics.sessions.load(ordering: .relaxed))
             json.member("max_sessions", maxSessions)
+            json.member("agent", agent.rawValue)
+            json.member("keeps_records", keepsRecords)
+            json.member("keeps_recordings", keepsRecordings)
             json.member("detached", metrics.detached.load(ordering: .relaxed))
             json.member("text_requests", metrics.textRequests.load(ordering: .relaxed))
             json.member("ledger_bytes", metrics.total(of: .ledgerBytes))
@@ -136,6 +144,28 @@ enum OperatorMessage {
                         json.integer(sample.ledgerBytes)
                         json.integer(sample.sessions)
                         json.integer(sample.lagMicroseconds)
+                    }
+                }
+            }
+        }
+        return json.finish()
+    }
+
+    /// `server.failures`, the newest first.
+    static func failures(_ failures: [RecentFailures.Failure]) -> ByteWriter {
+        var json = JSONWriter(ByteWriter(capacity: 128 + 256 * failures.count))
+        json.object { json in
+            json.member("type", "server.failures")
+            json.array("data") { json in
+                for failure in failures.reversed() {
+                    json.object { json in
+                        json.member("kind", failure.kind.rawValue)
+                        json.member("source", failure.source)
+                        json.member("code", failure.code.isEmpty ? nil : failure.code)
+                        json.member("reason", failure.reason)
+                        json.member("advice", failure.advice.isEmpty ? nil : failure.advice)
+                        json.member("time", failure.seconds)
+                        json.member("count", failure.count)
                     }
                 }
             }

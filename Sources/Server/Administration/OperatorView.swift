@@ -84,6 +84,8 @@ final class OperatorView {
     /// Whether the page was changed while a scan for it was under way.
     var isPageDue = false
     var lags = LagWindow()
+    /// The change of the failures that was shown last; nil: none was.
+    var shownFailures: Int?
     private var calls: [OperatorCall] = []
     private var nextNumber: UInt64 = 1
 

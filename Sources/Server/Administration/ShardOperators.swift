@@ -82,9 +82,15 @@ extension Shard {
             node: services.nodes.name, seconds: services.wallSeconds(),
             residentBytes: ProcessMemory.current.resident,
             memoryLimit: limit == .max ? nil : limit, maxSessions: configuration.maxSessions,
+            agent: services.agents.page.kind, keepsRecords: services.library != nil,
+            keepsRecordings: services.recordings != nil,
             lagMicroseconds: view.lags.look(at: services.metrics.shards),
             metrics: services.metrics)
         send(overview.message, toOperator: connection)
+        guard view.shownFailures != services.metrics.recentFailures.revision else { return }
+        let recent = services.metrics.recentFailures.all
+        view.shownFailures = recent.revision
+        send(OperatorMessage.failures(recent.failures), toOperator: connection)
     }
 
     /// Shows what a scan has found.

@@ -57,7 +57,7 @@ extension AgentLink {
             tools.byItem[itemID] = connection
             work.tools = tools
         }
-        let host = host.serving(token, of: work.caller)
+        let host = host.serving(token, of: work)
         start(.toolList(connection: itemID), for: token, on: host, work: &work) { report in
             guard let connection else { throw AgentLink.unknownConnection }
             let tools = try await connection.listTools(on: host)
@@ -73,7 +73,7 @@ extension AgentLink {
         for token: EventToken, work: inout AgentWork
     ) {
         let open = work.tools?.byItem[connection]
-        let host = host.serving(token, of: work.caller)
+        let host = host.serving(token, of: work)
         let purpose = AgentWork.Purpose.toolCall(itemID: itemID, connection: connection)
         start(purpose, for: token, on: host, work: &work) { report in
             guard let open else { throw AgentLink.unknownConnection }
@@ -122,7 +122,7 @@ extension AgentLink {
                 code: -32_000,
                 message: "The MCP server cannot be reached, broke off or took too long.")
         case .malformedReply, .unavailable, .unknownModel, .overloaded, .rateLimited, .quotaUsedUp,
-            .agentLost:
+            .agentLost, .explained:
             return .protocol(code: -32_603, message: error.message)
         }
     }

@@ -47,6 +47,8 @@ struct AgentWork {
     var tools: ToolConnections?
     /// The caller of the session: the work of all its sessions counts together.
     let caller: CallerTag
+    /// Whether its client may know why a service has failed: an operator on this machine.
+    var explainsFailures = false
 
     init(caller: CallerTag) { self.caller = caller }
 
@@ -177,11 +179,21 @@ final class AgentLink {
         }
     }
 
+    /// Has the services of the agents looked at when the server starts; what is wrong is logged.
+    func checkServices() {
+        let (host, agents) = (host, agents)
+        Task(executorPreference: gate.executor.task) {
+            await agents.model.checkServices(on: host)
+            await agents.recognizer?.checkRecognizer(on: host)
+            await agents.synthesizer?.checkSynthesizer(on: host)
+        }
+    }
+
     private func transcribe(
         _ itemID: String, _ utterance: Utterance, for token: EventToken, work: inout AgentWork
     ) {
         let recognizer = agents.recognizer
-        let host = host.serving(token, of: work.caller)
+        let host = host.serving(token, of: work)
         start(
             .transcription(itemID: itemID), for: token, on: host, work: &work,
             askedBytes: utterance.audio.decodedBytes
@@ -194,7 +206,7 @@ final class AgentLink {
             await report(.transcript(itemID: itemID, text: text))
         } failing: { [logger] in
             .transcriptionFailed(
-                itemID: itemID, AgentLink.describe($0, of: "recogniser", logger))
+                itemID: itemID, host.explained(AgentLink.describe($0, of: "recogniser", logger)))
         }
     }
 
@@ -208,7 +220,7 @@ final class AgentLink {
             case .display: .spare
             case .probableTranscript, .interruption: .expected
             }
-        let host = host.serving(token, of: work.caller, urgency)
+        let host = host.serving(token, of: work, urgency)
         start(
             .hypothesis(itemID: itemID), for: token, on: host, work: &work,
             askedBytes: utterance.audio.decodedBytes
@@ -226,7 +238,7 @@ final class AgentLink {
         _ audio: HeardAudio, of itemID: String, as format: AudioFormat, for token: EventToken,
         work: inout AgentWork
     ) {
-        let host = host.serving(token, of: work.caller)
+        let host = host.serving(token, of: work)
         start(
             .encoding(itemID: itemID), for: token, on: host, work: &work,
             askedBytes: audio.decodedBytes * 2
@@ -244,7 +256,7 @@ final class AgentLink {
         work: inout AgentWork
     ) {
         let model = agents.model
-        let host = host.serving(token, of: work.caller)
+        let host = host.serving(token, of: work)
         start(
             .model(responseID: responseID), for: token, on: host, work: &work,
             askedBytes: request.heldBytes
@@ -262,7 +274,9 @@ final class AgentLink {
             }
             await report(.modelFinished(responseID: responseID))
         } failing: { [logger] in
-            .modelFailed(responseID: responseID, AgentLink.describe($0, of: "model", logger))
+            .modelFailed(
+                responseID: responseID,
+                host.explained(AgentLink.describe($0, of: "model", logger)))
         }
     }
 
@@ -286,7 +300,7 @@ final class AgentLink {
         else { return }
         let request = work.waiting.remove(at: index).request
         let synthesizer = agents.synthesizer
-        let host = host.serving(token, of: work.caller)
+        let host = host.serving(token, of: work)
         start(purpose, for: token, on: host, work: &work) { report in
             guard let synthesizer else { throw AgentLink.missing("speech synthesiser") }
             try await synthesizer.speak(request, on: host) { chunk in
@@ -296,7 +310,8 @@ final class AgentLink {
             await report(.speechFinished(responseID: responseID))
         } failing: { [logger] in
             .speechFailed(
-                responseID: responseID, AgentLink.describe($0, of: "synthesiser", logger))
+                responseID: responseID,
+                host.explained(AgentLink.describe($0, of: "synthesiser", logger)))
         }
     }
 
@@ -378,7 +393,7 @@ final class AgentLink {
                 guard !Task.isCancelled else { break }
                 logger.debug(
                     "upstream failed", metadata: ["part": "\(part)", "error": "\(error.detail)"])
-            case .unavailable, .unknownModel, .overloaded, .quotaUsedUp: break
+            case .unavailable, .unknownModel, .overloaded, .quotaUsedUp, .explained: break
             }
             return error
         }

@@ -44,6 +44,10 @@ final class ShardAgentHost: AgentHost {
     private let owner: JobOwner?
     /// Bytes that its task has charged.
     private let charged = Atomic<Int>(0)
+    /// Whether the causes of failures may be told to the session's client.
+    private let explainsFailures: Bool
+    /// The newest failure of a service, where its cause may be told.
+    private let newestFault = Mutex<String?>(nil)
     /// Whether its jobs are not needed unless they have begun.
     private let isWithdrawn = Atomic<Bool>(false)
 
@@ -51,11 +55,13 @@ final class ShardAgentHost: AgentHost {
     ///   - urgency: of all jobs of this host.
     ///   - owner: the session that it works for; nil: the shard itself.
     ///   - noteFault: notes failures of services; nil: they are not noted.
+    ///   - explainsFailures: whether the session's client may know the causes of failures.
     init(
         gate: ShardGate, pool: any ComputePool, upstream: (any UpstreamClient)?,
         redis: RedisClient? = nil, noteFault: (@Sendable (ServiceFault) -> Void)? = nil,
-        urgency: JobUrgency = .awaited, owner: JobOwner? = nil
+        urgency: JobUrgency = .awaited, owner: JobOwner? = nil, explainsFailures: Bool = false
     ) {
+        self.explainsFailures = explainsFailures
         self.redis = redis
         self.noteFault = noteFault
         self.owner = owner
@@ -66,16 +72,21 @@ final class ShardAgentHost: AgentHost {
     }
 
     /// The same host for the work of one session.
-    /// - Parameters:
-    ///   - token: the session's connection, or its text request.
-    ///   - caller: the caller of the session.
+    /// - Parameter token: the session's connection, or its text request.
     func serving(
-        _ token: EventToken, of caller: CallerTag, _ urgency: JobUrgency = .awaited
+        _ token: EventToken, of work: AgentWork, _ urgency: JobUrgency = .awaited
     ) -> ShardAgentHost {
         ShardAgentHost(
             gate: gate, pool: pool, upstream: upstream, redis: redis, noteFault: noteFault,
             urgency: urgency,
-            owner: JobOwner(caller: caller, shard: ObjectIdentifier(gate), token: token))
+            owner: JobOwner(caller: work.caller, shard: ObjectIdentifier(gate), token: token),
+            explainsFailures: work.explainsFailures)
+    }
+
+    /// An error for the session's client, with its cause where the client may know it.
+    func explained(_ error: AgentError) -> AgentError {
+        guard let cause = newestFault.withLock({ $0 }) else { return error }
+        return .explained(error, cause: cause)
     }
 
     /// Its jobs that have not begun end with `CancellationError` when their turn comes; those that
@@ -97,7 +108,10 @@ final class ShardAgentHost: AgentHost {
         return await gate.facts(of: owner.token)
     }
 
-    func report(_ fault: ServiceFault) { noteFault?(fault) }
+    func report(_ fault: ServiceFault) {
+        noteFault?(fault)
+        if explainsFailures, !fault.isTolerated { newestFault.withLock { $0 = fault.summary } }
+    }
 
     var shard: ObjectIdentifier { ObjectIdentifier(gate) }
 

@@ -133,6 +133,12 @@ package struct APIKeys: Sendable {
                 let models = value.split(separator: ",").map(String.init)
                 guard models.count <= SessionAllowance.maxModels else { return Self.wordRule }
                 key.allowance.models = models
+            case "agents":
+                let agents = value.split(separator: ",").map(String.init)
+                guard (1...SessionAllowance.maxModels).contains(agents.count) else {
+                    return Self.wordRule
+                }
+                key.allowance.agents = agents
             case "quotas":
                 let texts = value.split(separator: ",").map(String.init)
                 guard let quotas = [Quota](texts: texts) else { return Self.wordRule }
@@ -148,5 +154,5 @@ package struct APIKeys: Sendable {
 
     private static let wordRule =
         "after the key stand only name=TEXT, max-sessions=1…, max-session-seconds=1…604800, "
-        + "models=A,B, quotas=turns=20/minute,…, recording=none|asked|all and operator"
+        + "models=A,B, agents=A,B, quotas=turns=20/minute,…, recording=none|asked|all and operator"
 }

@@ -16,6 +16,8 @@ struct Caller: Sendable {
     var allowance = SessionAllowance()
     /// The session to which a client secret is bound; with an empty model the connection chooses.
     var session: SessionParameters?
+    /// The agent to which a client secret is bound; nil: it is bound to none.
+    var agent: String?
     /// Whether the session of a client secret has the user's consent to be recorded.
     var hasRecordingConsent = false
     /// The client secret that was presented, if it was one.

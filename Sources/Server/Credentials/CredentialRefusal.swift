@@ -41,6 +41,14 @@ extension RefusalReason {
             RouteFailure(
                 status: 403, code: "model_not_found",
                 message: "This credential does not give access to that model.")
+        case .agent:
+            RouteFailure(
+                status: 403, code: "agent_not_allowed",
+                message: "This credential does not give access to that agent.")
+        case .unknownAgent:
+            RouteFailure(
+                status: 404, code: "agent_not_found",
+                message: "This server has no agent of that name.")
         case .failedAttempts:
             RouteFailure(
                 status: 429, code: "rate_limit_exceeded",

@@ -109,8 +109,10 @@ extension Shard {
     ) -> HTTPResponse {
         let wanted: ClientSecretRequest
         let parameters: SessionParameters
+        let profile: AgentProfile?
         do throws(ClientEventError) {
-            (wanted, parameters) = try session(askedForBy: request.body, in: form)
+            (wanted, parameters, profile) = try session(
+                askedForBy: request.body, in: form, of: caller)
         } catch {
             return HTTPResponse(badRequest: form.wording(of: error))
         }
@@ -123,7 +125,7 @@ extension Shard {
             let secret = try services.authenticator.secrets.issue(
                 services.makeRandomBytes(ClientSecrets.randomBytes),
                 entry(
-                    for: caller, wanted, parameters, owner: owner,
+                    for: caller, wanted, parameters, agent: profile?.name, owner: owner,
                     bodyBytes: request.body.count, seconds: wanted.seconds), at: now)
             metrics.add(.clientSecretsIssued)
             share(
@@ -136,25 +138,36 @@ extension Shard {
         }
     }
 
-    /// The session that a request for a secret describes.
+    /// The session that a request for a secret describes, and its agent. What the request says comes
+    /// after what the agent does: the caller is an application, not its user.
     func session(
-        askedForBy body: [UInt8], in form: ClientSecretForm
-    ) throws(ClientEventError) -> (ClientSecretRequest, SessionParameters) {
+        askedForBy body: [UInt8], in form: ClientSecretForm, of caller: Caller
+    ) throws(ClientEventError) -> (ClientSecretRequest, SessionParameters, AgentProfile?) {
         let wanted = try ClientSecretRequest(
             body: body, in: form, refusesUnknownFields: configuration.refusesUnknownFields)
-        let parameters = try sessionContext.parameters(
-            SessionParameters(model: wanted.model ?? ""), changedBy: wanted.session)
-        return (wanted, parameters)
+        var asked = SessionParameters(model: wanted.model ?? "")
+        var profile: AgentProfile?
+        if wanted.session.kind != .transcription {
+            do throws(RefusalReason) {
+                profile = try self.profile(named: wanted.agent, for: caller)
+                asked = try parameters(asked, of: profile)
+            } catch {
+                throw .agentUnusable(param: "agent")
+            }
+        }
+        asked.model = wanted.model ?? asked.model
+        let parameters = try sessionContext.parameters(asked, changedBy: wanted.session)
+        return (wanted, parameters, profile)
     }
 
     /// The entry of a secret that a caller asks for, or has asked for at another node.
     func entry(
         for caller: Caller, _ wanted: ClientSecretRequest, _ parameters: SessionParameters,
-        owner: SecretOwner, bodyBytes: Int, seconds: Int
+        agent: String?, owner: SecretOwner, bodyBytes: Int, seconds: Int
     ) -> ClientSecrets.Entry {
         let holder = Caller(
             access: .session, principal: caller.principal, subject: caller.subject,
-            allowance: caller.allowance, session: parameters,
+            allowance: caller.allowance, session: parameters, agent: agent,
             hasRecordingConsent: wanted.session.recordingConsent == true)
         return ClientSecrets.Entry(
             key: caller.principal, caller: holder, end: now + .seconds(seconds), owner: owner,

@@ -103,9 +103,7 @@ extension Shard {
             metrics.add(.secretsMissing)
             return nil
         }
-        guard let record = SecretRecord(bytes, parser: JSONParser()),
-            let (wanted, parameters) = try? session(askedForBy: record.body, in: record.form)
-        else {
+        guard let record = SecretRecord(bytes, parser: JSONParser()) else {
             metrics.add(.secretsFailed)
             return nil
         }
@@ -115,9 +113,16 @@ extension Shard {
             metrics.add(.secretsMissing)
             return nil
         }
+        guard
+            let (wanted, parameters, profile) = try? session(
+                askedForBy: record.body, in: record.form, of: caller)
+        else {
+            metrics.add(.secretsFailed)
+            return nil
+        }
         metrics.add(.secretsFound)
         return entry(
-            for: caller, wanted, parameters, owner: record.owner,
+            for: caller, wanted, parameters, agent: profile?.name, owner: record.owner,
             bodyBytes: record.body.count, seconds: min(left, wanted.seconds))
     }
 

@@ -195,7 +195,8 @@ package struct AsyncAPIDocument {
                     + "of response.output_audio.delta where audio.output.transport is binary.",
                 description: "A header of 24 bytes, then samples or one Opus packet. Integers are "
                     + "little-endian. Byte 0: kind, 1 is reply audio. 1: format, 0 audio/pcm, "
-                    + "1 audio/pcmu, 2 audio/pcma, 3 audio/opus. 2-3: content index. 4-7: position "
+                    + "1 audio/pcmu, 2 audio/pcma, 3 audio/opus, and audio/pcm at 8 (4), 16 (5) and 48 kHz "
+                    + "(6). 2-3: content index. 4-7: position "
                     + "in the item's audio, in samples at the format's rate. 8-23: item id, ASCII, "
                     + "filled up with zero bytes."))
     }

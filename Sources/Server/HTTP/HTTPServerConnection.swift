@@ -61,6 +61,8 @@ final class HTTPServerConnection {
         case reply(TextAnswer)
         /// The survey whose outcome is the answer, while the shards are asked.
         case survey(SurveyID)
+        /// The question for ended sessions whose outcome is the answer, while it is asked.
+        case record(RecordQuestionID)
         /// The question for one session whose outcome is the answer, while the shards are asked.
         case call(CallID)
         /// The session that the client comes back for, while the store is asked.
@@ -185,6 +187,11 @@ final class HTTPServerConnection {
         if case .answering(.survey(let survey)) = phase { survey } else { nil }
     }
 
+    /// The question for ended sessions that is being asked, while there is one.
+    var recordQuestion: RecordQuestionID? {
+        if case .answering(.record(let question)) = phase { question } else { nil }
+    }
+
     /// The question for one session that is being asked, while there is one.
     var call: CallID? { if case .answering(.call(let call)) = phase { call } else { nil } }
 
@@ -205,8 +212,8 @@ final class HTTPServerConnection {
     /// Whether shards, other nodes or the store are being asked for the answer, or for the sender.
     var asksElsewhere: Bool {
         switch phase {
-        case .judging, .answering(.survey), .answering(.call), .answering(.claim),
-            .answering(.sender):
+        case .judging, .answering(.survey), .answering(.record), .answering(.call),
+            .answering(.claim), .answering(.sender):
             true
         case .idle, .receiving, .serving, .answering(.reply), .answering(.relay), .paused, .ended:
             false
@@ -228,8 +235,8 @@ final class HTTPServerConnection {
             Self.objectBytes + IncompleteRequest.objectBytes
         case .answering(.reply): Self.objectBytes + TextAnswer.objectBytes
         case .answering(.relay(let relay)): Self.objectBytes + relay.heldBytes
-        case .idle, .serving, .answering(.survey), .answering(.call), .answering(.claim),
-            .answering(.sender), .paused(nil), .ended:
+        case .idle, .serving, .answering(.survey), .answering(.record), .answering(.call),
+            .answering(.claim), .answering(.sender), .paused(nil), .ended:
             Self.objectBytes
         }
     }
@@ -372,8 +379,8 @@ final class HTTPServerConnection {
     /// - Parameter keepsConnection: whether the answer has promised that, and it still may.
     func endAnswer(keepsConnection: Bool, at now: Instant) {
         switch phase {
-        case .serving, .answering(.survey), .answering(.call), .answering(.claim),
-            .answering(.sender):
+        case .serving, .answering(.survey), .answering(.record), .answering(.call),
+            .answering(.claim), .answering(.sender):
             break
         // Requests that have waited behind a reply have their time from here on.
         case .answering(.reply), .answering(.relay): requestStart = now
@@ -409,6 +416,8 @@ final class HTTPServerConnection {
         case .answering(.reply(let reply)): reply.deadline(configuration)
         case .answering(.relay(let relay)): relay.deadline(configuration)
         // All of them end sooner, with an answer.
+        case .answering(.record):
+            requestStart + configuration.headerTimeout + RecordQuestions.patience
         case .answering(.survey), .answering(.call), .answering(.claim), .answering(.sender),
             .judging:
             requestStart + configuration.headerTimeout + NodeRequest.patience + Survey.patience

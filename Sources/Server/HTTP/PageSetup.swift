@@ -1,5 +1,6 @@
 // `GET /page/setup.json`: what the conversation page must know before it begins a session, namely
-// what answers, which tool servers to offer to it, and whether a model of this machine runs.
+// what answers, which voices there are, which tool servers to offer, whether a model of this machine
+// runs, and whether the caller may open the operator's page.
 
 import Codec
 import Session
@@ -8,9 +9,20 @@ extension Shard {
     /// The answer to the page.
     func pageSetup(_ request: HTTPRequest, on connection: Connection) -> HTTPResponse {
         let page = services.agents.page
-        var json = JSONWriter(ByteWriter(capacity: 256))
+        let access = pageAccess(of: request, on: connection)
+        var json = JSONWriter(ByteWriter(capacity: 1_024))
         json.object { json in
             json.member("agent", page.kind.rawValue)
+            if let model = page.model, access >= .session { json.member("model", model) }
+            json.array("voices") { json in
+                for voice in page.voices {
+                    json.object { json in
+                        json.member("name", voice.name)
+                        json.member("description", voice.description)
+                    }
+                }
+            }
+            json.member("administers", access == .operator)
             json.array("tool_servers") { json in
                 for label in page.toolServers { json.string(label) }
             }
@@ -33,6 +45,22 @@ extension Shard {
         fields.append("Cache-Control", "no-store")
         fields.append("X-Content-Type-Options", "nosniff")
         return .json(json.finish(), fields: fields)
+    }
+
+    /// What the page's caller may do. The route is open: a wrong key is a failed attempt, and is answered as
+    /// no key is.
+    private func pageAccess(
+        of request: HTTPRequest, on connection: Connection
+    ) -> RouteAccess {
+        guard services.authenticator.isOn else {
+            return isLocal(request, on: connection) ? .operator : .session
+        }
+        guard request.fields.count(of: "Authorization") > 0,
+            let route = routes.route(at: request.path),
+            case .known(let caller)? = try? sender(
+                of: request, from: source(of: request, on: connection), on: route, after: nil)
+        else { return .open }
+        return caller.access
     }
 
     private func findLocalModel(at url: String) -> LocalModelWatch.Finding {
@@ -61,6 +89,12 @@ extension RouteContent {
                 .optional("model", .text(), "The name of its model."),
                 FieldEntry("is_used", .boolean, "Whether it answers at this server."),
             ])
+        let voice = ObjectTable(
+            "PageVoice", "A voice that the page offers.",
+            [
+                FieldEntry("name", .text(), "The protocol's name for it."),
+                FieldEntry("description", .text(), "How it sounds; empty: not known."),
+            ])
         return .value(
             "The setup.", "application/json",
             .object(
@@ -69,6 +103,15 @@ extension RouteContent {
                     [
                         FieldEntry(
                             "agent", .choice(["echo", "guide", "model"]), "What answers."),
+                        .optional(
+                            "model", .text(),
+                            "The model that answers by default, for callers that may open a session."
+                        ),
+                        FieldEntry(
+                            "voices", .list(.object(voice)),
+                            "The standard one first; empty: they are not known."),
+                        FieldEntry(
+                            "administers", .boolean, "Whether the caller may open `/admin`."),
                         FieldEntry(
                             "tool_servers", .list(.text()), "Labels of tool servers to offer."),
                         .optional(

@@ -43,6 +43,10 @@ package enum RefusalReason: Int, CaseIterable, Error, Sendable {
     case failedAttempts
     /// A model that the credential does not name.
     case model
+    /// An agent that the credential does not name.
+    case agent
+    /// An agent that is not described, or not usable.
+    case unknownAgent
     /// `max-sessions-per-key`, or the credential's own limit.
     case credentialSessions
     /// `max-client-secrets`.
@@ -81,6 +85,8 @@ package enum RefusalReason: Int, CaseIterable, Error, Sendable {
             )
         case .failedAttempts: (.authLimited, "auth-failures-per-minute-per-address")
         case .model: (.refusedModel, "models of a credential")
+        case .agent: (.refusedAgent, "agents of a credential")
+        case .unknownAgent: (.refusedAgent, "agents has none of that name")
         case .credentialSessions: (.refusedCredentialSessions, "max-sessions-per-key")
         case .clientSecrets: (.refusedClientSecrets, "max-client-secrets")
         case .quota: (.refusedQuota, "quotas")
@@ -121,7 +127,7 @@ package enum RefusalReason: Int, CaseIterable, Error, Sendable {
                 message: "Pages of that Origin may not connect; see the server's allowed-origins.")
         case .noCredential, .malformedCredential, .unknownCredential, .expiredCredential,
             .wrongClaims, .insufficientCredential, .callSignature, .failedAttempts, .model,
-            .credentialSessions, .clientSecrets, .quota:
+            .agent, .unknownAgent, .credentialSessions, .clientSecrets, .quota:
             return credentialFailure(retry: retry)
         }
     }

@@ -146,6 +146,8 @@ enum RouteService: Sendable {
     case pageSetup
     /// The sessions of all shards, once each shard has answered.
     case survey
+    /// Ended sessions, once what keeps them has answered.
+    case records
     /// A session ends, once its shard was found.
     case hangUp
     /// Whether something is at this node, for another one.
@@ -291,7 +293,7 @@ struct Routes: Sendable {
                     }))
         }
         return table + Route.calls + Route.telephone(configuration) + Route.administration
-            + Route.nodes + [pageSetup] + StaticFile.all.map(\.route)
+            + Route.records + Route.nodes + [pageSetup] + StaticFile.all.map(\.route)
     }
 
     private static let pageSetup = Route(
@@ -305,6 +307,7 @@ struct Routes: Sendable {
             path: "/v1/realtime", methods: [.get], access: .session, pages: .allowedOrigins,
             summary: "A voice session over WebSocket, in the OpenAI Realtime protocol.",
             service: .webSocket(.session), content: { .realtime }),
+        .agentSession,
         Route(
             path: "/v1/realtime/client_secrets", methods: [.post], access: .key,
             pages: .sameOrigin,

@@ -137,6 +137,9 @@ extension Shard {
             if let response = beginSurvey(request, by: caller, on: connection) {
                 send(response, to: request, on: connection)
             }
+        case .records:
+            let response = beginRecordQuestion(request, to: route, by: caller, on: connection)
+            if let response { send(response, to: request, on: connection) }
         case .hangUp:
             if let response = beginHangup(request, by: caller, on: connection) {
                 send(response, to: request, on: connection)

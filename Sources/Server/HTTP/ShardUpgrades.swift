@@ -7,11 +7,22 @@ import Session
 
 /// Who seeks the place of a session.
 struct PlaceSeeker {
-    let caller: Caller
+    /// With the limits of its agent.
+    var caller: Caller
+    /// The agent of its session; nil: it has none.
+    var profile: AgentProfile?
     /// Its address.
     let client: NetworkAddress
     /// Whose work the session's is.
     let tag: CallerTag
+    /// Whether it is an operator on this machine, who may know why a service has failed.
+    let isLocalOperator: Bool
+
+    /// Its session has an agent, whose limits count for it.
+    mutating func take(_ profile: AgentProfile?) {
+        self.profile = profile
+        caller = caller.limited(by: profile)
+    }
 }
 
 /// Why a caller gets no place.
@@ -29,8 +40,10 @@ struct SessionPlaceHeld {
     var parameters: SessionParameters
     /// Limits of the credential; nil where there are none.
     let grant: SessionGrant?
+    /// Who has it.
+    let seeker: PlaceSeeker
     /// Whose session it is.
-    let tag: CallerTag
+    var tag: CallerTag { seeker.tag }
     /// The same, as its credential names it.
     let owner: SessionOwner
 }
@@ -123,8 +136,7 @@ extension Shard {
         {
             return
         }
-        let live = openSession(
-            place.parameters, in: dialect, of: place.tag, grant: place.grant, on: connection)
+        let live = openSession(place.parameters, in: dialect, at: place, on: connection)
         beginRecord(of: live.session, owner: place.owner)
         if caller.hasRecordingConsent { beginRecording(live, hasConsent: true) }
         if resume != .none { makeResumable(live, of: caller.principal, on: connection) }
@@ -144,8 +156,9 @@ extension Shard {
         on connection: Connection
     ) -> (WebSocketUpgrade, SessionPlaceHeld)? {
         guard let upgrade = validUpgrade(of: request, on: connection) else { return nil }
-        let seeker = seeker(of: request, by: caller, on: connection)
+        var seeker = seeker(of: request, by: caller, on: connection)
         do throws(PlaceRefusal) {
+            if asked.kind == .realtime { try seeker.take(profile(of: request, by: caller)) }
             let place = try reservePlace(for: seeker, to: asked, isMoved: isMoved)
             // No return uses up a quota.
             if !isMoved { try countConnection(of: seeker, at: place) }
@@ -156,13 +169,23 @@ extension Shard {
         }
     }
 
+    /// The agent of a request's session; nil: it has none.
+    private func profile(
+        of request: HTTPRequest, by caller: Caller
+    ) throws(PlaceRefusal) -> AgentProfile? {
+        do throws(RefusalReason) { return try profile(namedBy: request, for: caller) } catch {
+            throw .credential(error)
+        }
+    }
+
     /// Who sends a request. The address is known as long as the connection speaks HTTP.
     func seeker(
         of request: HTTPRequest, by caller: Caller, on connection: Connection
     ) -> PlaceSeeker {
         PlaceSeeker(
             caller: caller, client: source(of: request, on: connection).client,
-            tag: tag(of: caller, sending: request, on: connection))
+            tag: tag(of: caller, sending: request, on: connection),
+            isLocalOperator: caller.access == .operator && isLocal(request, on: connection))
     }
 
     /// Takes a place within the limits of the caller and of the server.
@@ -172,7 +195,8 @@ extension Shard {
         let (parameters, grant): (SessionParameters, SessionGrant?)
         do {
             (parameters, grant) = try admit(
-                seeker.caller, at: seeker.client, to: asked, isMoved: isMoved)
+                seeker.caller, at: seeker.client, to: self.parameters(asked, of: seeker.profile),
+                isMoved: isMoved)
         } catch {
             throw .credential(error)
         }
@@ -182,7 +206,7 @@ extension Shard {
         }
         guard reserveSession() else { throw .serverIsFull }
         return SessionPlaceHeld(
-            parameters: parameters, grant: grant, tag: seeker.tag,
+            parameters: parameters, grant: grant, seeker: seeker,
             owner: SessionOwner(seeker.caller))
     }
 

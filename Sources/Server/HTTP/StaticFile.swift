@@ -22,11 +22,13 @@ struct StaticFile: Sendable {
         StaticFile("/app.js", script, PackageResources.app_js, "The page's program."),
         StaticFile("/page/hops.js", script, PackageResources.hops_js, "The page's chart."),
         StaticFile("/page/log.js", script, PackageResources.log_js, "The page's conversation."),
+        StaticFile("/page/lost.js", script, PackageResources.lost_js, "The page's way back."),
         StaticFile(
             "/page/settings.js", script, PackageResources.settings_js, "The page's settings."),
         StaticFile(
             "/page/setup.js", script, PackageResources.setup_js, "The page's agent and model."),
         StaticFile("/page/tools.js", script, PackageResources.tools_js, "The page's functions."),
+        StaticFile("/page/values.js", script, PackageResources.values_js, "JSON as words."),
         StaticFile("/page/wave.js", script, PackageResources.wave_js, "The page's level meter."),
     ]
 
@@ -37,10 +39,16 @@ struct StaticFile: Sendable {
         StaticFile("/admin.js", script, PackageResources.admin_js, "Its program."),
         StaticFile("/admin/card.js", script, PackageResources.card_js, "A session's card."),
         StaticFile("/admin/charts.js", script, PackageResources.charts_js, "Its charts."),
+        StaticFile("/admin/failures.js", script, PackageResources.failures_js, "Its failures."),
         StaticFile("/admin/format.js", script, PackageResources.format_js, "Its numbers."),
         StaticFile("/admin/live.js", script, PackageResources.live_js, "Its connection."),
+        StaticFile("/admin/player.js", script, PackageResources.player_js, "Its player."),
+        StaticFile("/admin/record.js", script, PackageResources.record_js, "A record's card."),
+        StaticFile("/admin/records.js", script, PackageResources.records_js, "Ended sessions."),
         StaticFile("/admin/server.js", script, PackageResources.server_js, "Its server view."),
         StaticFile("/admin/table.js", script, PackageResources.table_js, "Its session table."),
+        StaticFile(
+            "/admin/waterfall.js", script, PackageResources.waterfall_js, "Its hops of a turn."),
     ]
 
     /// parley.js, the client of web pages. Pages of any site may load it.
@@ -106,7 +114,7 @@ struct StaticFile: Sendable {
     /// Scripts, styles and connections of this server only; nothing may frame the page.
     private static let policy =
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-        + "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        + "img-src data:; media-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
     /// The answer with its bytes. It is not cached: the next build may have another file at the
     /// path.

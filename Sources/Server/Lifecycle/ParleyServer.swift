@@ -89,6 +89,7 @@ public final class ParleyServer: Sendable {
     private let agents: AgentSet
     private let voiceActivityModel: VoiceActivityModel?
     private let records: (any RecordKeeper)?
+    private let library: (any RecordLibrary)?
     private let logger: Logger
     private let beginning: Instant
     private let workers: WorkerPool
@@ -100,6 +101,7 @@ public final class ParleyServer: Sendable {
     private let replies: ReplyDirectory
     private let directory = ShardDirectory()
     private let localModel = LocalModelWatch()
+    private let profiles: AgentDirectory
     private let sessionRecords: MemorySessionRecords
     private let history = ServerHistory()
     /// The name of this server among those that share a store. A new one at each start, so that
@@ -114,21 +116,25 @@ public final class ParleyServer: Sendable {
     /// - Parameters:
     ///   - records: keeps records of sessions; nil: there are none. It is shut down once every shard
     ///     has ended.
+    ///   - library: reads and deletes what is kept of ended sessions; nil: nothing is kept. It is shut
+    ///     down before the keepers.
     ///   - recordings: keeps recordings; nil: no session is recorded, whatever the settings say.
     ///   - beginning: when the process began, from which the log counts the time of the start. By
     ///     default now, which leaves out whatever was made ready before.
     public init(
         configuration: ServerConfiguration, agents: AgentSet,
         voiceActivityModel: VoiceActivityModel?, records: (any RecordKeeper)? = nil,
-        recordings: (any RecordingKeeper)? = nil,
+        library: (any RecordLibrary)? = nil, recordings: (any RecordingKeeper)? = nil,
         logger: Logger, beginning: Instant = MonotonicClock.now
     ) {
         self.beginning = beginning
         self.recordings = recordings
         self.configuration = configuration
         self.agents = agents
+        profiles = AgentDirectory(agents.profiles)
         self.voiceActivityModel = voiceActivityModel
         self.records = records
+        self.library = library
         self.logger = logger
         let threads = max(1, configuration.workerThreads)
         let workers = WorkerPool(
@@ -203,6 +209,21 @@ public final class ParleyServer: Sendable {
         logger.info(
             "no log to reopen: lines go to standard error",
             metadata: ["signal": number == SIGUSR1 ? "SIGUSR1" : "SIGUSR2"])
+    }
+
+    /// Looks at the settings, and at every file that they name, as a start does; nothing listens.
+    /// - Throws: `ServerError`, why a server would not start.
+    public func check() throws(ServerError) {
+        if let objection = configuration.objection { throw .invalidConfiguration(objection) }
+        _ = try makeTLSContext()
+        try checkServiceAuthorities()
+        let address = try ListeningSocket.resolve(configuration)
+        let rules = try readCredentials()
+        // What may be guessed, and who may connect, depends on whether there are keys.
+        let authenticator = Authenticator(configuration, rules: rules)
+        state.withLock { $0.authenticator = authenticator }
+        try checkExposure(at: address.address, named: configuration.host)
+        try checkSecrets(rules)
     }
 
     /// Listens on the configured host and port, and starts the shards.
@@ -335,6 +356,7 @@ public final class ParleyServer: Sendable {
         for thread in threads { pthread_join(thread, nil) }
         workers.shutdown()
         agents.toolServers?.shutdown()
+        library?.shutdown()
         records?.shutdown()
         recordings?.shutdown()
         logger.info(
@@ -380,7 +402,8 @@ public final class ParleyServer: Sendable {
     public func reload() {
         guard
             configuration.isSecure || configuration.hasCredentialFiles || agents.rereadKeys != nil
-                || configuration.serviceCA != nil || records?.isReloadable == true
+                || agents.rereadProfiles != nil || configuration.serviceCA != nil
+                || records?.isReloadable == true
         else {
             logger.info(
                 "nothing to reload: no file of TLS, of credentials or of signing keys is configured"
@@ -390,6 +413,7 @@ public final class ParleyServer: Sendable {
         reloadTLS()
         reloadCredentials()
         reloadSigningKeys()
+        reloadProfiles()
         reloadWebhooks()
         checkServiceAuthoritiesAgain()
     }
@@ -425,6 +449,19 @@ public final class ParleyServer: Sendable {
         } catch {
             logger.error(
                 "signing keys not reloaded: the old ones stay", metadata: ["reason": "\(error)"])
+        }
+    }
+
+    /// Reads the agents anew, for new sessions. A file that cannot be used changes nothing, and is
+    /// logged.
+    private func reloadProfiles() {
+        guard let reread = agents.rereadProfiles else { return }
+        do {
+            profiles.replace(try reread())
+            logger.info("agents reloaded", metadata: ["agents": "\(profiles.current.names.count)"])
+        } catch {
+            logger.error(
+                "agents not reloaded: the old ones stay", metadata: ["reason": "\(error)"])
         }
     }
 
@@ -538,6 +575,7 @@ public final class ParleyServer: Sendable {
         services.replies = replies
         services.directory = directory
         services.localModel = localModel
+        services.profiles = profiles
         services.sessionRecords = sessionRecords
         services.nodes = nodes
         services.history = history
@@ -546,6 +584,7 @@ public final class ParleyServer: Sendable {
             self?.drain()
         }
         services.records = records
+        services.library = library
         let url = configuration.reachableURL(atPort: sockets.first?.port)
         services.describeNode = { [metrics, nodes, started = WallClock.seconds] in
             NodeRecord(

@@ -954,8 +954,24 @@ public struct ServerConfiguration: Sendable {
     /// True, as at OpenAI: a field that is misspelt, or of the beta, would otherwise count for nothing in
     /// silence.
     public var refusesUnknownFields = true
-    /// Nil: nothing is said, because the server does not know the user's language.
-    public var notUnderstoodPhrase: String?
+    /// None: not each sound without words is a turn.
+    public var notUnderstoodPhrase = Phrase.none
+    /// A caller who hears nothing thinks that the line is dead, so something is said by default.
+    public var apologyPhrase =
+        Phrase(
+            """
+            I'm sorry, I can't answer that just now. Please try again in a moment.\
+            |de: Entschuldigung, das kann ich gerade nicht beantworten. Bitte versuchen Sie es gleich noch \
+            einmal.\
+            |es: Lo siento, ahora mismo no puedo responder. Inténtelo de nuevo en un momento.\
+            |fr: Désolé, je ne peux pas répondre pour l'instant. Réessayez dans un instant.\
+            |it: Mi dispiace, in questo momento non posso rispondere. Riprovi tra un attimo.\
+            |nl: Sorry, ik kan nu even niet antwoorden. Probeer het zo nog eens.\
+            |pt: Desculpe, não consigo responder agora. Tente novamente daqui a pouco.
+            """) ?? .none
+
+    private static let phrases =
+        "texts of at most \(Phrase.maxBytes) bytes, with | between, each after its language and a colon"
 
     private static let sessions: [Setting<Self>] = [
         .text(
@@ -967,13 +983,21 @@ public struct ServerConfiguration: Sendable {
             Whether a field that the protocol does not have is refused by name, in session.update, \
             response.create and requests for client secrets. Otherwise it is ignored.
             """),
-        .optionalText(
-            "not-understood-phrase", \.notUnderstoodPhrase, "a text of at most 500 bytes",
+        .value(
+            "not-understood-phrase", \.notUnderstoodPhrase, phrases,
             """
             What is said to a user who spoke for half a second or more, and of whom no word was \
-            recognised; for example: Sorry, I did not understand that. It is not said more than twice \
-            in a row. Without it such a turn is not answered.
-            """, isAllowed: { $0.utf8.count <= 500 }),
+            recognised; for example: Sorry, I did not understand that.|de: Das habe ich nicht \
+            verstanden. The language is that of audio.input.transcription; the first text is for all \
+            others. It is not said more than twice in a row. Without it such a turn is not answered.
+            """),
+        .value(
+            "apology-phrase", \.apologyPhrase, phrases,
+            """
+            What is said to a user whose spoken turn cannot be answered, because a model or the \
+            recogniser has failed; languages as above. The response fails nonetheless. Empty: nothing \
+            is said.
+            """),
     ]
 
     /// None: a recording needs the consent of those who are heard.

@@ -51,6 +51,8 @@ enum DeadlineOwner {
     case textRequest(EventToken)
     /// A survey ends with the answers that have come.
     case survey(SurveyID)
+    /// A request for ended sessions has waited long enough.
+    case recordQuestion(RecordQuestionID)
     /// A question for one session ends with the answers that have come.
     case call(CallID)
     /// An operator's view of the server is a second old.
@@ -114,6 +116,7 @@ package final class Shard<Backend: IO> {
     var textRequests: TextRequests
     /// Surveys that operators have asked for.
     @exclusivity(unchecked) var surveys = SurveyTable()
+    var recordQuestions = RecordQuestions()
     /// Calls, and connections that have joined a session.
     @exclusivity(unchecked) var sidebands = SidebandTable()
     /// Operators that watch the server.
@@ -166,7 +169,9 @@ package final class Shard<Backend: IO> {
             hardLimit: configuration.maxQueuedOutputBytes)
         acceptor = Acceptor(io: io)
         logger = services.logger
-        sessionLog = SessionLog(logger: logger, includesContent: configuration.logContent)
+        sessionLog = SessionLog(
+            logger: logger, includesContent: configuration.logContent,
+            failures: services.metrics.recentFailures)
         shutdown = Shutdown(configuration)
         textRequests = TextRequests(configuration)
         routes = Routes(
@@ -198,8 +203,8 @@ package final class Shard<Backend: IO> {
         relays = NodeRelays(loop: relayPort, authorities: configuration.serviceCA)
         let host = ShardAgentHost(
             gate: gate, pool: services.pool, upstream: upstream, redis: redis,
-            noteFault: { [faults = services.metrics.serviceFaults, logger] fault in
-                faults.note(fault, at: MonotonicClock.now, logger: logger)
+            noteFault: { [metrics = services.metrics, logger] fault in
+                metrics.note(fault, at: MonotonicClock.now, logger: logger)
             })
         agentLink = AgentLink(agents: services.agents, host: host, gate: gate, logger: logger)
         sessionContext = SessionContext(
@@ -209,7 +214,8 @@ package final class Shard<Backend: IO> {
             makesHypotheses: services.agents.recognizer?.makesHypotheses ?? false,
             abilities: { [model = services.agents.model] in model.abilities(of: $0) },
             hasSynthesizer: services.agents.synthesizer != nil,
-            notUnderstoodPhrase: configuration.notUnderstoodPhrase,
+            notUnderstood: configuration.notUnderstoodPhrase,
+            apology: configuration.apologyPhrase,
             toolServers: services.agents.toolServers?.policy,
             codecs: configuration.codecs)
         meter = TickMeter(at: clock.now)
@@ -245,6 +251,8 @@ package final class Shard<Backend: IO> {
     package func run() {
         executor.adoptThread()
         openStore()
+        // The services are the same for all shards.
+        if services.index == 0 { agentLink.checkServices() }
         while tick() {}
         redis?.shutdown()
         ledgers.setLargest(to: 0)
@@ -436,6 +444,7 @@ package final class Shard<Backend: IO> {
             case .memoryReturn: reviewMemoryReturn()
             case .textRequest(let token): handleTextDeadline(token)
             case .survey(let id): endSurvey(id)
+            case .recordQuestion(let id): endRecordQuestion(id)
             case .call(let id): endCall(id)
             case .operatorView(let token): renewView(at: token)
             case .history: continueHistory()

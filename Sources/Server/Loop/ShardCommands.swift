@@ -27,6 +27,8 @@ enum ShardCommand: Sendable {
     case noteReport(SurveyReport, for: SurveyID)
     /// Other nodes have answered a survey of this one.
     case noteNodes([NodeAnswer], for: SurveyID)
+    /// What keeps ended sessions has answered a question of this shard.
+    case noteFinding(RecordFinding, for: RecordQuestionID)
     /// Something has come that an operator's connection of this shard waits for.
     case showOperator(OperatorNews, on: EventToken)
     /// The process takes too much memory, and this shard may have the largest ledger.
@@ -145,6 +147,7 @@ extension Shard {
         case .welcome(let client): welcome(client)
         case .fenced(let sessionID, let fence): handleFenced(sessionID, fence: fence)
         case .planReport: planReport()
+        case .noteFinding(let finding, let id): handle(finding, for: id)
         case .noteSecret(let record, let id): handleSecret(record, for: id)
         }
     }

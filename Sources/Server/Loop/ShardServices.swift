@@ -20,6 +20,8 @@ package struct ShardServices {
     package var configuration: ServerConfiguration
     /// The model, and what recognises and makes speech.
     package var agents: AgentSet
+    /// Agents by their names, over all shards. Those of `agents` unless it is set.
+    package var profiles: AgentDirectory
     /// Nil when it is not installed.
     package var voiceActivityModel: VoiceActivityModel?
     /// Where CPU-heavy work goes.
@@ -42,6 +44,8 @@ package struct ShardServices {
     package var sessionRecords: MemorySessionRecords
     /// Keeps records of sessions, over all shards; nil: there are none.
     package var records: (any RecordKeeper)?
+    /// Reads and deletes what is kept of ended sessions, over all shards; nil: nothing is kept.
+    package var library: (any RecordLibrary)?
     /// This node among those that share a store, and the others, over all shards.
     package var nodes = NodeDirectory(name: "node")
     /// What keeps recordings; nil: nothing does, and no session is recorded.
@@ -91,6 +95,7 @@ package struct ShardServices {
     ) {
         self.configuration = configuration
         self.agents = agents
+        profiles = AgentDirectory(agents.profiles)
         self.pool = pool
         self.metrics = metrics
         addressLimits = AddressLimits(configuration)

@@ -130,7 +130,8 @@ extension MetricFamily {
             "parley_credential_limits_total",
             "Requests refused for a limit of their credential, by the limit.", "limit",
             [
-                ("models", .refusedModel), ("sessions", .refusedCredentialSessions),
+                ("models", .refusedModel), ("agents", .refusedAgent),
+                ("sessions", .refusedCredentialSessions),
                 ("client_secrets", .refusedClientSecrets), ("quotas", .refusedQuota),
             ]),
         .counters(
@@ -352,6 +353,9 @@ extension MetricFamily {
                 ("completed", \.responsesCompleted), ("cancelled", \.responsesCancelled),
                 ("incomplete", \.responsesIncomplete), ("failed", \.responsesFailed),
             ]),
+        .counter(
+            "parley_apologies_total",
+            "Apologies said where a model or a recogniser had failed.", \.apologies),
         .counters(
             "parley_mcp_calls_total", "Calls of MCP tools that ended, by result.", "result",
             [("completed", \.toolCallsCompleted), ("failed", \.toolCallsFailed)]),

@@ -15,7 +15,8 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case refusedProxyHeader, refusedHost, refusedOrigin
     case authMissing, authMalformed, authUnknown, authExpired, authClaims, authInsufficient
     case authSignature
-    case authLimited, refusedModel, refusedCredentialSessions, refusedClientSecrets, refusedQuota
+    case authLimited, refusedModel, refusedAgent, refusedCredentialSessions, refusedClientSecrets,
+        refusedQuota
     case quotaRefusedConnections, quotaRefusedEvents, quotaRefusedAudio, quotaRefusedTurns
     case quotaRefusedTokens
     case clientSecretsIssued, secretsFound, secretsMissing, secretsFailed
@@ -313,6 +314,8 @@ package final class ServerMetrics: Sendable {
     package let isDraining = Atomic<Bool>(false)
     /// Failures of the services that the operator has configured.
     let serviceFaults = ServiceFaultLog()
+    /// The newest failures, for the operator's page.
+    let recentFailures = RecentFailures()
     /// The memory of the process by what holds it.
     let account: ProcessAccount
     private let workers: @Sendable () -> WorkerCounts

@@ -9,8 +9,8 @@ import Logging
 import Session
 import Synchronization
 
-/// The failures of services, shared by all shards.
-final class ServiceFaultLog: Sendable {
+/// The failures of services, shared by all shards; those of receivers have one of their own.
+public final class ServiceFaultLog: Sendable {
     /// Time between two lines about equal failures. 60 s: an alarm is raised by the first.
     static let interval = Duration.seconds(60)
     /// Lines of a service at once, where its failures differ.
@@ -40,6 +40,9 @@ final class ServiceFaultLog: Sendable {
 
     private let services = Mutex<[String: Service]>([:])
 
+    /// Creates a log without failures.
+    public init() {}
+
     /// Failures since the start, by service, in the order of their names.
     var totals: [(service: String, count: Int)] {
         services.withLock { services in
@@ -48,7 +51,7 @@ final class ServiceFaultLog: Sendable {
     }
 
     /// Counts a failure, and writes a line if one is due.
-    func note(_ fault: ServiceFault, at now: Instant, logger: Logger) {
+    public func note(_ fault: ServiceFault, at now: Instant, logger: Logger) {
         guard let (equal, others) = take(fault, at: now) else { return }
         var metadata: Logger.Metadata = [
             "service": "\(fault.service)", "url": "\(fault.url)", "reason": "\(fault.reason)",

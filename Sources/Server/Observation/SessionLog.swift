@@ -9,6 +9,8 @@ struct SessionLog {
     let logger: Logger
     /// Whether transcripts and replies may be written.
     let includesContent: Bool
+    /// Takes failures for the operator's page.
+    let failures: RecentFailures
 
     /// A session began.
     func noteStart(of id: String, _ parameters: SessionParameters) {
@@ -30,6 +32,7 @@ struct SessionLog {
         case .responseDone(let response):
             note(response, of: id)
         case .transcriptionFailed(let itemID, _, let code, let message):
+            failures.note(.transcription, of: id, code: code, reason: message)
             logger.warning(
                 "transcription failed",
                 metadata: [
@@ -47,6 +50,7 @@ struct SessionLog {
 
     private func note(_ response: ResponseDescription, of id: String) {
         if case .failed(_, let code, let message, _) = response.status {
+            failures.note(.response, of: id, code: code, reason: message)
             logger.warning(
                 "response failed",
                 metadata: [

@@ -36,6 +36,7 @@ extension Shard {
         summary.isContinued = fence > 1
         summary.principal = owner.principal?.hexadecimal()
         summary.subject = owner.subject
+        summary.agent = session.agentName
         summary.call = call
         let recorder = SessionRecorder(keeper: keeper, fence: fence, summary, at: now)
         for item in session.itemIDs { recorder.note(item, at: now) }
@@ -61,10 +62,7 @@ extension Shard {
     }
 
     /// A session has ended: the rest of its record is kept.
-    func endRecord(
-        _ recorder: SessionRecorder, of live: LiveSession, on connection: Connection
-    ) {
-        if let backlog = connection.backlog { noteUnsentAudio(backlog, to: live.session) }
+    func endRecord(_ recorder: SessionRecorder, of live: LiveSession) {
         recorder.keepEnd(of: live.session, at: now)
         live.session.recorder = nil
     }

@@ -3,8 +3,11 @@
 
 import { Card } from "./admin/card.js";
 import { Chart, History } from "./admin/charts.js";
+import { FailureList } from "./admin/failures.js";
 import { bytes, count, lag } from "./admin/format.js";
 import { Live } from "./admin/live.js";
+import { RecordCard } from "./admin/record.js";
+import { RecordList, RecordSource } from "./admin/records.js";
 import { ServerView } from "./admin/server.js";
 import { SessionTable } from "./admin/table.js";
 
@@ -24,7 +27,7 @@ const server = new ServerView({
 });
 const table = new SessionTable({
   table: find("sessions"), filter: find("filter"), state: find("filter-state"), search: find("search"),
-  range: find("range"), empty: find("no-sessions"),
+  range: find("range"), empty: find("no-sessions"), pages: find("pages"),
   pager: {
     first: find("first-page"), previous: find("previous-page"), next: find("next-page"),
     last: find("last-page"),
@@ -32,11 +35,28 @@ const table = new SessionTable({
 });
 const card = new Card({
   card: find("card"), title: find("card-title"), state: find("card-state"), facts: find("card-facts"),
-  parts: find("card-parts").tBodies[0], log: find("log"), silence: find("silence"),
-  closeSession: find("close-session"),
+  parts: find("card-parts").tBodies[0], memory: find("card-memory"), log: find("log"),
+  silence: find("silence"), closeSession: find("close-session"),
+});
+const source = new RecordSource(() => sessionStorage.getItem(KEY) ?? "");
+const records = new RecordList(source, {
+  table: find("records"), form: find("records-form"), search: find("records-search"),
+  older: find("older-records"), empty: find("no-records"),
+});
+const record = new RecordCard(source, {
+  card: find("record"), title: find("record-title"), state: find("record-state"), facts: find("record-facts"),
+  recordings: find("recordings"), noRecording: find("no-recording"), turns: find("record-turns"),
+  noTurns: find("no-turns"), log: find("record-log"), silence: find("record-silence"),
+  remove: find("delete-record"),
+});
+const failures = new FailureList({
+  table: find("failures"), scroll: find("failures-scroll"), empty: find("no-failures"),
+  link: find("failures-link"),
 });
 /** Sessions of the server, and whether it drains. */
 let overview = { sessions: 0, draining: false };
+/** Whether the list of ended sessions is shown and renewed. */
+let showsRecords = false;
 
 // ---- The connection ----
 
@@ -53,6 +73,7 @@ function showState() {
   if (find("state").textContent !== shown) find("state").textContent = shown;
   find("key-form").hidden = live.state !== "refused";
   find("main").hidden = live.state === "refused" || live.state === "closed";
+  find("jump").hidden = find("main").hidden;
   find("sign-out").hidden = !sessionStorage.getItem(KEY);
   find("drain").disabled = live.state !== "open" || overview.draining;
 }
@@ -61,7 +82,8 @@ live.addEventListener("state", () => {
   if (live.state === "refused") {
     const isFirst = !sessionStorage.getItem(KEY);
     sessionStorage.removeItem(KEY);
-    closeCard();
+    closeCards();
+    showRecords(false);
     // Before a key was typed, its absence is no failure.
     showNotice(isFirst ? "" : live.reason);
   } else if (live.state === "lost") {
@@ -83,7 +105,9 @@ const HANDLERS = {
     server.show(message);
     drawCharts();
     showState();
+    showRecords(message.keeps_records);
   },
+  "server.failures": (message) => failures.show(message),
   "sessions.page": (message) => table.show(message),
   "session.card": ({ session }) => card.show(session),
   "session.event": ({ id, event }) => {
@@ -110,7 +134,8 @@ find("key-form").addEventListener("submit", (event) => {
 
 find("sign-out").addEventListener("click", () => {
   sessionStorage.removeItem(KEY);
-  closeCard();
+  closeCards();
+  showRecords(false);
   showNotice("");
   live.open("");
 });
@@ -124,6 +149,7 @@ find("span").addEventListener("change", drawCharts);
 
 table.addEventListener("query", () => live.keep("sessions", table.query.command));
 table.addEventListener("choose", ({ detail: { id } }) => {
+  closeCards();
   table.mark(id);
   card.open(id);
   live.keep("session", { type: "session.watch", id });
@@ -135,17 +161,79 @@ function endCard(text) {
   announce(text);
 }
 
+/** One card is shown at a time. */
+function closeCards() {
+  if (card.id) closeCard();
+  if (record.id) closeRecord();
+}
+
 function closeCard() {
   const { id } = card;
-  if (!id) return;
   live.drop("session", { type: "session.unwatch" });
   card.close();
   table.mark(null);
   if (!table.focus(id)) find("sessions-title").focus();
 }
-find("close-card").addEventListener("click", closeCard);
+
+function closeRecord() {
+  const { id } = record;
+  record.close();
+  records.mark(null);
+  if (!records.focus(id)) find("records-title").focus();
+}
+
+for (const name of ["close-card", "close-record"]) find(name).addEventListener("click", closeCards);
 document.addEventListener("keydown", ({ key }) => {
-  if (key === "Escape" && !find("confirm").open) closeCard();
+  if (key === "Escape" && !find("confirm").open) closeCards();
+});
+
+// ---- Ended sessions and failures ----
+
+/** Shows the list, or how to have one. */
+function showRecords(isKept) {
+  if (isKept !== showsRecords) {
+    if (isKept) records.open();
+    else records.close();
+  }
+  showsRecords = isKept;
+  for (const name of ["records-form", "records-scroll"]) find(name).hidden = !isKept;
+  find("records-off").hidden = isKept;
+}
+
+async function openRecord(id) {
+  closeCards();
+  records.mark(id);
+  try {
+    await record.open(id);
+  } catch (error) {
+    if (record.id === id) closeRecord();
+    showNotice(error.message);
+  }
+}
+
+for (const list of [records, failures]) {
+  list.addEventListener("choose", ({ detail: { id } }) => openRecord(id));
+}
+records.addEventListener("problem", ({ detail: { text } }) => {
+  // A connection that is lost has a notice of its own.
+  if (live.state === "open") showNotice(text);
+});
+
+find("delete-record").addEventListener("click", async () => {
+  const { id } = record;
+  const isSure = await confirm(
+    "Delete this session?", `The record and the recordings of ${id} are deleted. This cannot be undone.`,
+    "Delete the session");
+  if (!isSure) return;
+  try {
+    await source.delete(id);
+    closeRecord();
+    records.remove(id);
+    find("records-title").focus();
+    announce(`The session ${id} was deleted.`);
+  } catch (error) {
+    showNotice(error.message);
+  }
 });
 
 // ---- What is asked first ----

@@ -4,38 +4,48 @@
 import { ParleyError, ParleySession } from "./parley.js";
 import { HopsChart } from "./page/hops.js";
 import { Log } from "./page/log.js";
+import { LostNotice } from "./page/lost.js";
 import { Settings } from "./page/settings.js";
 import { Setup } from "./page/setup.js";
 import { tools } from "./page/tools.js";
 import { Wave } from "./page/wave.js";
+import { toText, toValues } from "./parley/conversation.js";
 
 const find = (id) => document.getElementById(id);
 const view = {
   state: find("state"), notice: find("notice"), noticeText: find("notice-text"),
   dismiss: find("dismiss"), talk: find("talk"), talkLabel: find("talk-label"), mute: find("mute"),
   stop: find("stop"), composer: find("composer"), message: find("message"), send: find("send"),
-  keyForm: find("key-form"), key: find("key"), announcer: find("announcer"), details: find("details"),
-  save: find("save"),
+  keyForm: find("key-form"), key: find("key"), announcer: find("announcer"), save: find("save"),
+  agent: find("agent"), listen: find("listen"),
 };
 const log = new Log(find("log"), find("welcome"));
-const hops = new HopsChart(find("hops"), find("no-hops"));
+const hops = new HopsChart(find("hops"));
 const wave = new Wave(find("wave"));
 const settings = new Settings(tools);
 const setup = new Setup(find("local-model"));
+const lost = new LostNotice(find("lost"), () => (session?.link === "lost" ? session.retry() : begin()));
 
-/** The session; a closed one stays until the next begins, so that its conversation can be saved. */
+/** The session; a closed one stays until the next begins. */
 let session = null;
+/** What is shown, by id: also of sessions that the server has lost. It is what can be saved. */
+const entries = new Map();
 /** The key that the user typed, if the server requires one. It is kept in memory only. */
 let key = "";
-/** The pause before the next attempt to begin a session, in s, and its timer. */
+/** The pause before the next attempt to begin a session, in s, and its timer; 0: there will be none. */
 let retrySeconds = 1;
 let retryTimer = 0;
+/** Whether a voice is being made for the user to hear it. */
+let isPreviewing = false;
 
 // ---- The session ----
 
 /** Begins a conversation. Inside a tap, sound works at once; otherwise from the next tap on. */
 async function begin() {
+  const unsent = session?.link === "closed" ? session.transcript.entries.filter(isUnsent) : [];
   clearTimeout(retryTimer);
+  retryTimer = 0;
+  isPreviewing = false;
   end();
   const { voice, instructions, speaks } = settings.values;
   const own = new ParleySession({
@@ -48,6 +58,10 @@ async function begin() {
   own.useSpeaker(settings.devices.speaker);
   session = own;
   listen(own);
+  for (const entry of unsent) {
+    show({ ...entry, isDeleted: true });
+    own.say(entry.text);
+  }
   showState();
   try {
     await own.open();
@@ -57,14 +71,41 @@ async function begin() {
   }
   if (session !== own) return;
   retrySeconds = 1;
+  startOver(own);
   showNotice("");
   showState();
+  if (key && !setup.mayAdminister) readSetup();
 }
 
-/** Asks the server what answers. */
+/** Whether an entry was typed, and no server has it. */
+function isUnsent({ kind, role, state, text }) {
+  return kind === "message" && role === "user" && state === "failed" && text !== "";
+}
+
+/** Shows a new or changed entry. */
+function show(entry) {
+  if (entry.isDeleted) entries.delete(entry.id);
+  else entries.set(entry.id, entry);
+  log.show(entry);
+}
+
+/** What is shown of another session stays, greyed. */
+function startOver(own) {
+  log.startOver(
+    "The server has lost the conversation. A new one begins.",
+    new Set(own.transcript.entries.map(({ id }) => id)));
+}
+
+/** Asks the server what answers, and shows it. */
 async function readSetup() {
-  await setup.read();
+  await setup.read(key);
   setup.showQuestions(document.querySelectorAll(".try"));
+  settings.offerVoices(setup.voices);
+  view.agent.textContent = find("about-title").textContent = setup.sentence;
+  view.agent.hidden = !setup.sentence;
+  find("demo").hidden = find("how-to").hidden = !setup.isDemo;
+  find("model-text").hidden = setup.isDemo;
+  find("operators").hidden = !setup.mayAdminister;
 }
 
 /** Ends the conversation without a word. */
@@ -80,10 +121,12 @@ function listen(own) {
   });
   on("link", showState);
   on("activity", showState);
-  on("entry", (entry) => log.show(entry));
+  on("entry", show);
   on("hops", (times) => hops.show(times));
   on("level", (levels) => wave.add(levels));
+  on("waiting", ({ milliseconds }) => lost.expect(milliseconds));
   on("error", (error) => {
+    isPreviewing = false;
     showError(error);
     showState();
   });
@@ -103,27 +146,31 @@ function listen(own) {
     readSetup().then(() => {
       if (session === own && setup.toolServers.length) own.toolServers = setup.toolServers;
     });
-    log.clear();
-    log.note("The server has lost the conversation: a new one begins");
+    startOver(own);
   });
   on("event", (event) => {
-    if (event.type === "response.done") announce(event.response);
+    if (event.type !== "response.done") return;
+    if (event.response.conversation_id !== null) return announce(event.response);
+    isPreviewing = false;
+    showState();
   });
 }
 
-/** The session has ended, or did not begin. */
+/** The session has ended, or did not begin. A cause that may pass is tried again. */
 function handleEnd(error) {
+  const text = error?.detail ? `${error.message} (${error.detail})` : error?.message;
+  if (["network_lost", "websocket_blocked", "server_full", "rate_limited"].includes(error?.code)) {
+    retryTimer = setTimeout(begin, retrySeconds * 1000);
+    lost.show(text);
+    lost.expect(retrySeconds * 1000);
+    retrySeconds = Math.min(retrySeconds * 2, 15);
+    return showState();
+  }
+  lost.hide();
   showState();
   if (!error) return;
   if (["credential_refused", "invalid_credential"].includes(error.code)) return askForKey(error);
-  const text = error.detail ? `${error.message} (${error.detail})` : error.message;
-  if (["network_lost", "websocket_blocked", "server_full", "rate_limited"].includes(error.code)) {
-    showNotice(`${text} Trying again in ${retrySeconds} s.`);
-    retryTimer = setTimeout(begin, retrySeconds * 1000);
-    retrySeconds = Math.min(retrySeconds * 2, 15);
-  } else {
-    showNotice(`${text} Press New to begin another one.`);
-  }
+  showNotice(`${text} Press New to begin another one.`);
 }
 
 /** Shows the form for a key. */
@@ -155,7 +202,7 @@ const activities = {
   speaking: "Speaking",
 };
 const links = {
-  connecting: "Connecting…", lost: "Connection lost. Coming back…", closed: "Disconnected",
+  connecting: "Connecting…", lost: "Connection lost", closed: "Disconnected",
 };
 
 function showState() {
@@ -164,10 +211,15 @@ function showState() {
   const state = isOpen ? session.activity : link;
   view.state.dataset.state = state;
   view.state.textContent = isOpen ? activities[state] : links[link];
-  view.send.disabled = view.talk.disabled = !isOpen;
+  view.talk.disabled = !isOpen;
+  // What is typed meanwhile is sent when there is a connection.
+  view.send.disabled = link === "closed" && !retryTimer;
+  view.listen.disabled = !isOpen || isPreviewing;
+  if (isOpen) lost.hide();
+  if (link === "lost") lost.show("Connection lost. What you type now is sent when it is back.");
   view.stop.hidden = !isOpen || !["speaking", "thinking"].includes(state);
   showTalk(state);
-  if (isOpen) showDetails();
+  if (isOpen) showFacts();
 }
 
 function showTalk(state) {
@@ -175,16 +227,23 @@ function showTalk(state) {
   const isOn = isHold ? state === "hearing" : Boolean(session?.isTalking);
   view.talk.setAttribute("aria-pressed", String(isOn));
   view.talkLabel.textContent = isHold ? (isOn ? "Release to send" : "Hold to speak")
-    : isOn ? "Stop talking" : "Start talking";
+    : isOn ? "Microphone off" : "Start talking";
   view.mute.hidden = isHold || !isOn;
   view.mute.setAttribute("aria-pressed", String(Boolean(session?.isMuted)));
 }
 
-function showDetails() {
+function showFacts() {
   const { input, output, gaps } = session.statistics;
-  const names = { opus: "Opus", pcm: "PCM" };
-  const format = input === output ? names[input] : `${names[input]} up, ${names[output]} down`;
-  view.details.textContent = gaps ? `${format}, ${gaps} gaps heard` : format;
+  const names = {
+    opus: "compressed (Opus), also for slow networks", pcm: "uncompressed (PCM), for fast networks",
+  };
+  const voice = session.session.audio?.output?.voice;
+  const known = setup.voices.find(({ name }) => name === voice);
+  find("fact-voice").textContent = known?.description ? `${voice}: ${known.description}` : voice ?? "–";
+  find("fact-sound").textContent = input === output ? names[input]
+    : `microphone ${names[input]}; reply ${names[output]}`;
+  find("fact-gaps").textContent = String(gaps);
+  find("fact-session").textContent = session.session.id;
 }
 
 function showNotice(text) {
@@ -211,8 +270,10 @@ async function attempt(action) {
   showState();
 }
 
+/** Sends what was typed, also without a connection: as soon as there is one. */
 function say(text) {
-  if (session?.link !== "open") return;
+  if (view.send.disabled) return;
+  if (session.link === "closed") begin();
   attempt(() => session.say(text));
 }
 
@@ -257,7 +318,7 @@ function isTalkKey(event) {
   return event.code === "Space" && isHoldMode() && (!own || own === view.talk);
 }
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && !view.stop.hidden && !find("settings").open) session.interrupt();
+  if (event.key === "Escape" && !view.stop.hidden && !document.querySelector("dialog[open]")) session.interrupt();
   if (!isTalkKey(event)) return;
   event.preventDefault();
   if (!event.repeat) attempt(() => session.press());
@@ -288,9 +349,12 @@ view.keyForm.addEventListener("submit", (event) => {
 });
 
 find("new").addEventListener("click", () => {
+  entries.clear();
   log.clear();
   hops.clear();
   showNotice("");
+  lost.hide();
+  end();
   begin();
   session.unlock();
 });
@@ -308,8 +372,25 @@ settings.onApply = (before) => {
   session.update({ instructions, ...(isNew ? { audio: { output: { voice } } } : {}) });
   showState();
 };
+/** The agent answers a greeting in a voice, outside of the conversation. */
+settings.onListen = (voice) => attempt(() => {
+  session.interrupt();
+  session.unlock();
+  session.send({
+    type: "response.create",
+    response: {
+      conversation: "none", output_modalities: ["audio"], audio: { output: { voice } }, tools: [],
+      input: [{ type: "message", role: "user", content: [{ type: "input_text", text: "Hello" }] }],
+    },
+  });
+  isPreviewing = true;
+});
 settings.onDevice = (kind, id) => attempt(
   () => (kind === "microphone" ? session?.useMicrophone(id) : session?.useSpeaker(id)));
+
+for (const button of [view.agent, find("connect-model")]) {
+  button.addEventListener("click", () => find("about").showModal());
+}
 
 // ---- Saving ----
 
@@ -323,10 +404,10 @@ function download(name, type, text) {
 }
 
 find("save-text").addEventListener("click", () => {
-  download("conversation.txt", "text/plain", session?.transcript.toText() ?? "");
+  download("conversation.txt", "text/plain", toText([...entries.values()]));
 });
 find("save-json").addEventListener("click", () => {
-  const saved = { savedAt: new Date().toISOString(), entries: session?.transcript ?? [] };
+  const saved = { savedAt: new Date().toISOString(), entries: toValues([...entries.values()]) };
   download("conversation.json", "application/json", `${JSON.stringify(saved, null, 2)}\n`);
 });
 document.addEventListener("click", (event) => {

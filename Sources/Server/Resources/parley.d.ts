@@ -134,7 +134,8 @@ export interface Entry {
 export class Transcript {
   readonly entries: Entry[];
   find(id: string): Entry | undefined;
-  /** Takes an event of the server. Returns the entries that have changed. A session does this itself. */
+  /** Takes an event of the server. Returns the entries that have changed; a response with `conversation`
+   *  `none` changes none. A session does this itself. */
   apply(event: { type: string; [field: string]: any }): Entry[];
   toJSON(): object[];
   toText(): string;
@@ -186,6 +187,8 @@ export interface EventMap {
   /** The connection is back: with the missed events, with the whole conversation again, or with another
    *  session. */
   returned: "recovered" | "retold" | "anew";
+  /** The connection is lost, and is tried again after so many milliseconds: `retry` does it at once. */
+  waiting: { milliseconds: number };
   /** Sound has stopped and does not go on by itself, or goes on. What plays waits meanwhile. */
   output: "playing" | "paused";
   /** The server announces the end of the session. */
@@ -204,6 +207,9 @@ export class ParleySession {
   open(): Promise<void>;
   /** Ends the session, and frees microphone and loudspeaker. */
   close(): void;
+
+  /** Makes the next attempt to come back at once, while the connection is lost. */
+  retry(): void;
 
   /** Calls the listener for each event. Returns a function that ends it. What a listener throws is
    *  reported as an error of the page; the session goes on. */

@@ -190,6 +190,7 @@ export class ParleySession {
     this.#connection.onAudio = (buffer) => this.#handleAudio(buffer);
     this.#connection.onLost = () => this.#handleLoss();
     this.#connection.onReturn = (what, session) => this.#handleReturn(what, session);
+    this.#connection.onWait = (milliseconds) => this.#emit("waiting", { milliseconds });
     this.#connection.onEnd = (error) => this.#handleEnd(error);
     this.#connection.played = () => this.#player.kept;
     this.#connection.awaits = () => this.#activity !== "idle" || this.#unsure.items.size > 0;
@@ -202,6 +203,11 @@ export class ParleySession {
   close() {
     if (this.#connection) this.#connection.close();
     else this.#handleEnd(null);
+  }
+
+  /** Makes the next attempt to come back at once, while the connection is lost. */
+  retry() {
+    if (this.#link === "lost") this.#connection.hurry();
   }
 
   /** Sends an event of the protocol. Returns false where there is no connection. */

@@ -2,7 +2,7 @@
 // application may choose for each call; the formats of the audio are the line's. A parameter is
 // checked as the same field of `session.update` is.
 //
-// Not here: `model`, `greeting` and `dtmf`, which are no fields of a session; parameters with other
+// Not here: `agent`, `model`, `greeting` and `dtmf`, which are no fields of a session; parameters with other
 // names, which stay facts of the call.
 
 import Codec
@@ -43,7 +43,7 @@ enum CallSettings {
 
     /// Whether a parameter is a setting of the call.
     static func isSetting(_ name: String) -> Bool {
-        ["session", "model", "greeting", "dtmf"].contains(name)
+        ["session", "agent", "model", "greeting", "dtmf"].contains(name)
             || settings.contains { $0.parameter == name }
     }
 

@@ -89,8 +89,18 @@ extension Shard {
         _ start: TelephoneStart, on line: TelephoneLine, _ connection: Connection
     ) {
         // A carrier starts one call on a connection; a second start changes nothing.
-        guard let seeker = line.takeSeeker() else { return }
+        guard var seeker = line.takeSeeker() else { return }
         telephony.noteBegun(line, at: connection.token)
+        do throws(RefusalReason) {
+            seeker.take(
+                try profile(
+                    named: start.call.parameter("agent") ?? seeker.profile?.name,
+                    orOfNumber: start.call.to, for: seeker.caller))
+        } catch {
+            refuseCall(of: line, code: "agent_not_found", param: "agent")
+            return closeWebSocket(
+                connection, .policyViolation, reason: "The call's agent cannot be used.")
+        }
         guard let place = takePlace(of: seeker, line, connection) else { return }
         let parameters: SessionParameters
         var consent: Bool?
@@ -104,8 +114,7 @@ extension Shard {
         }
         line.begin(start)
         metrics.add(.callsBegun)
-        let live = openSession(
-            parameters, in: .ga, of: place.tag, grant: place.grant, on: connection)
+        let live = openSession(parameters, in: .ga, at: place, on: connection)
         if let writer = line.writer, writer.hasQueue {
             live.session.playbackControl = writer.canPause ? .pauses : .drops
         }
@@ -116,11 +125,10 @@ extension Shard {
                 "session": "\(live.session.id)", "carrier": "\(line.carrier.rawValue)",
                 "call": "\(start.call.callID.visible())",
             ])
-        step(live, of: connection) { $0.start(at: now) }
+        let greeting = start.call.parameter("greeting")
+        step(live, of: connection) { $0.start(isSettled: greeting == nil, at: now) }
         if let consent { handleRecordingConsent(consent, of: live, on: connection) }
-        guard connection.live === live, let greeting = start.call.parameter("greeting") else {
-            return
-        }
+        guard connection.live === live, let greeting else { return }
         var response = ResponseParameters()
         response.instructions = greeting
         take(.responseCreate(response), of: live, on: connection)

@@ -202,8 +202,8 @@ extension OutputAudioPacket {
     /// Samples of the payload, at the format's rate.
     fileprivate var sampleCount: Int {
         switch format {
-        case .pcm: payload.count / 2
-        case .pcmu, .pcma: payload.count
+        case .pcm, .pcm8000, .pcm16000, .pcm48000, .pcmu, .pcma:
+            payload.count / format.bytesPerSample
         case .opus: SampleRate.hz48000.samples(inMilliseconds: OpusPackets.packetMilliseconds)
         }
     }

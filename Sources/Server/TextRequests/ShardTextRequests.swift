@@ -94,6 +94,8 @@ extension Shard {
             [reviewTextRequest] in reviewTextRequest(token)
         }
         let chat = asked.chatID.map { ChatKey(of: caller, id: $0) }
+        live.work.explainsFailures =
+            caller.access == .operator && isLocal(request, on: connection)
         let textRequest = TextRequest(
             token: token, live: live, log: log, chat: chat,
             client: source(of: request, on: connection).client, stopWords: asked.stopWords,
@@ -223,7 +225,8 @@ extension Shard {
                 for part in request.parts(of: .error(.sessionFailed)) {
                     waiters += request.log.append(part)
                 }
-            case .command, .audio, .dropAudio, .dropItemAudio, .playback, .transcribed, .recorded:
+            case .command, .audio, .dropAudio, .dropItemAudio, .playback, .transcribed, .recorded,
+                .hangUp:
                 break
             }
         }

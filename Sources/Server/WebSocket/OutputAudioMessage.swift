@@ -23,7 +23,7 @@ enum OutputAudioMessage {
     static func write(_ packet: OutputAudioPacket, into writer: inout ByteWriter) {
         precondition(packet.itemID.utf8.count <= itemIDBytes)
         writer.append(kind)
-        writer.append(formatCode(packet.format))
+        writer.append(packet.format.code)
         withUnsafeBytes(of: UInt16(packet.contentIndex).littleEndian) { writer.append($0) }
         withUnsafeBytes(of: UInt32(truncatingIfNeeded: packet.position).littleEndian) {
             writer.append($0)
@@ -31,14 +31,5 @@ enum OutputAudioMessage {
         writer.append(packet.itemID)
         for _ in packet.itemID.utf8.count..<itemIDBytes { writer.append(0) }
         packet.payload.withUnsafeBytes { writer.append($0) }
-    }
-
-    private static func formatCode(_ format: AudioFormat) -> UInt8 {
-        switch format {
-        case .pcm: 0
-        case .pcmu: 1
-        case .pcma: 2
-        case .opus: 3
-        }
     }
 }

@@ -266,12 +266,15 @@ extension Shard {
     /// Gives a connection a new session, which is to be started. The place for it is already
     /// reserved.
     func openSession(
-        _ parameters: SessionParameters, in dialect: RealtimeDialect, of caller: CallerTag,
-        grant: SessionGrant?, on connection: Connection
+        _ parameters: SessionParameters, in dialect: RealtimeDialect, at place: SessionPlaceHeld,
+        on connection: Connection
     ) -> LiveSession {
         let session = VoiceSession(
-            parameters: parameters, context: sessionContext, seed: services.makeSessionSeed())
-        let live = open(session, in: dialect, of: caller, grant: grant, on: connection)
+            parameters: parameters, agent: place.seeker.profile?.agent, context: sessionContext,
+            seed: services.makeSessionSeed())
+        let live = open(
+            session, in: dialect, of: place.tag, grant: place.grant, on: connection)
+        live.work.explainsFailures = place.seeker.isLocalOperator
         beginRecording(live, hasConsent: false)
         return live
     }
@@ -285,7 +288,9 @@ extension Shard {
         let session: VoiceSession
         do throws(SavedSessionError) {
             session = try VoiceSession(
-                restoring: claimed.saved, context: sessionContext,
+                restoring: claimed.saved,
+                agent: claimed.saved.agent.flatMap { services.profiles.current[$0]?.agent },
+                context: sessionContext,
                 seed: services.makeSessionSeed())
         } catch {
             logger.warning(
@@ -321,7 +326,10 @@ extension Shard {
         if connection.isOperator { endWatching(on: connection) }
         if connection.isTelephone { endLine(of: connection) }
         guard let live = connection.live else { return }
-        if let recorder = live.session.recorder { endRecord(recorder, of: live, on: connection) }
+        // Its record and its recording end with what was heard.
+        live.session.noteAllSent()
+        if let backlog = connection.backlog { noteUnsentAudio(backlog, to: live.session) }
+        if let recorder = live.session.recorder { endRecord(recorder, of: live) }
         connection.live = nil
         if live.session.isRecorded { endRecording(of: live) }
         live.chargeUnfinishedReplies(at: now)
@@ -381,6 +389,9 @@ extension Shard {
             case .transcribed(let itemID):
                 if connection.isObserved { showWords(ofItem: itemID, in: live, on: connection) }
             case .recorded(let chunk): services.recordings?.keep(chunk)
+            case .hangUp:
+                closeWebSocket(
+                    connection, .normalClosure, reason: "The user has said nothing for too long.")
             case .failed(let fault):
                 note(fault, of: live.session)
                 closeWebSocket(connection, .internalError, reason: "The session has failed.")

@@ -49,6 +49,8 @@ final class Response {
     var hasSettledApproval = false
     private var thoughts = ThoughtFilter()
     private var splitter = ClauseSplitter()
+    /// What is said, and when, if the model has not begun by then. In a box, because few agents have it.
+    private var filler: Filler?
     /// When the mark at which the text so far ends is taken for the end of a clause.
     private var pauseEnd: Instant?
     private(set) var speaker: ResponseSpeaker
@@ -56,6 +58,8 @@ final class Response {
     private let parameterBytes: Int
     private var bytesWritten = 0
     private(set) var incompleteReason: String?
+    /// How it ends once its apology is spoken; nil: its model has not failed.
+    private(set) var failure: ResponseDescription.Status?
     /// What the agent wants back with the next request.
     private var memento: (provider: String, text: String)?
     private(set) var usage = ResponseUsage()
@@ -92,9 +96,30 @@ final class Response {
     func nextDeadline(after now: Instant) -> Instant? {
         guard stage != .done else { return nil }
         let sending = speaker.nextDeadline(after: now)
-        guard let pauseEnd, speaker.awaitsText else { return sending }
-        let next = max(pauseEnd, Instant(nanoseconds: now.nanoseconds + 1))
+        let text = filler?.due ?? (speaker.awaitsText ? pauseEnd : nil)
+        guard let text else { return sending }
+        let next = max(text, Instant(nanoseconds: now.nanoseconds + 1))
         return sending.map { min($0, next) } ?? next
+    }
+
+    private final class Filler {
+        let phrase: String
+        let due: Instant
+        init(_ phrase: String, due: Instant) { (self.phrase, self.due) = (phrase, due) }
+    }
+
+    /// Has a phrase said if the model has not begun by an instant, where the response is spoken.
+    func fill(with phrase: String, at due: Instant) {
+        guard description.outputModality == .audio, isInConversation else { return }
+        filler = Filler(phrase, due: due)
+    }
+
+    /// Says that phrase once it is due, as an item of its own: the model's words come after it.
+    private func sayFiller(at now: Instant) {
+        guard stage == .writing, let due = filler, due.due <= now else { return }
+        filler = nil
+        write(due.phrase, at: now)
+        closeOpenOutputs()
     }
 
     /// When everything sent so far will have been played.
@@ -132,6 +157,7 @@ final class Response {
     /// A piece of the model's reply.
     func handle(_ delta: ModelDelta, at now: Instant) {
         guard stage == .writing else { return }
+        filler = nil
         if let end = speechEnd.take() {
             context.outputs.append(.measured(.firstToken, now - end))
         } else if let asked = asked.take() {
@@ -187,6 +213,16 @@ final class Response {
         stage = .speaking
         if outputs.contains(where: \.isFunctionCall) { playout.sendsAhead = true }
         advance(at: now)
+    }
+
+    /// The model has failed; what follows is the apology, as if the model had written it.
+    func beginApology(endingAs status: ResponseDescription.Status) {
+        failure = status
+        incompleteReason = nil
+        // What follows is no answer, and not measured as one.
+        (speechEnd, asked) = (nil, nil)
+        thoughts = ThoughtFilter()
+        stage = .writing
     }
 
     /// Whether nothing is left to be done but to speak it.
@@ -320,6 +356,7 @@ final class Response {
     /// send, complete items, end.
     func advance(at now: Instant) {
         guard stage != .done else { return }
+        sayFiller(at: now)
         speakPausedSentence(at: now)
         speaker.speakNextClause()
         do {
@@ -330,10 +367,14 @@ final class Response {
         }
         completeOutputs()
         guard stage == .speaking, outputs.allSatisfy(\.isComplete) else { return }
-        if incompleteReason == nil, outputs.contains(where: \.isBrokenFunctionCall) {
-            return fail(.brokenArguments)
+        if failure == nil, incompleteReason == nil, outputs.contains(where: \.isBrokenFunctionCall)
+        {
+            return failAudibly(.failed(.brokenArguments), at: now)
         }
-        end(incompleteReason.map { .incomplete(reason: $0) } ?? .completed)
+        let status = incompleteReason.map { ResponseDescription.Status.incomplete(reason: $0) }
+        // A model that had to stop before its first word has said nothing to the user.
+        if let status, outputs.isEmpty { return failAudibly(status, at: now) }
+        end(status ?? .completed)
     }
 
     /// Completes the items that are written and, where spoken, sent. While audio may be sent again,
@@ -345,10 +386,12 @@ final class Response {
                 !output.isAudio || !speaker.mayBeSentAgain
             else { continue }
             // Where the model had to stop, the item that it was writing is incomplete: clients run
-            // a function as soon as its call is completed.
+            // a function as soon as its call is completed. Where it failed, that item stands before
+            // the apology.
             let isWhole =
                 output.cut?.isByClient != true && !output.hasBrokenArguments
                 && (incompleteReason == nil || index < outputs.count - 1)
+                && (failure == nil || stage == .speaking && index == outputs.count - 1)
             complete(index, isWhole ? .completed : .incomplete)
         }
     }
@@ -381,7 +424,9 @@ final class Response {
             core.conversation.keep(memento: memento.text, of: memento.provider, upTo: last.item.id)
         }
         stage = .done
+        filler = nil
         releaseEncoder()
+        let status = failure ?? status
         description.status = status
         description.output = outputs.map(\.item)
         description.usage = usage
@@ -474,7 +519,7 @@ final class Response {
 
     // MARK: Events
 
-    private func complete(_ index: Int, _ status: ConversationItem.Status) {
+    func complete(_ index: Int, _ status: ConversationItem.Status) {
         speaker.drop(index)
         outputs[index].complete(status)
         let output = outputs[index]

@@ -71,21 +71,21 @@ final class InputAudioDecoder {
         guard format != .opus else {
             return try decodeOpus(bytes, missing: missing, context: context, sink)
         }
-        guard bytes.byteCount % format.sampleBytes == 0 else { throw .oddByteCount }
+        guard bytes.byteCount % format.bytesPerSample == 0 else { throw .oddByteCount }
         let scratch = context.scratch
         let run = format.bytes(inMilliseconds: Self.runMilliseconds)
         var done = 0
         while done < bytes.byteCount {
             let end = min(done + run, bytes.byteCount)
             decode(bytes.extracting(done..<end), into: scratch.decoded)
-            resample((end - done) / format.sampleBytes, scratch, sink)
+            resample((end - done) / format.bytesPerSample, scratch, sink)
             done = end
         }
     }
 
     /// Decodes a run of PCM or G.711.
     private func decode(_ run: RawSpan, into decoded: UnsafeMutableBufferPointer<Int16>) {
-        guard format == .pcm else {
+        guard format.isPCM else {
             return G711.decode(run, law: format == .pcmu ? .mu : .a, into: decoded)
         }
         for index in 0..<run.byteCount / 2 {

@@ -82,8 +82,8 @@ extension HeardAudio {
     /// How many bytes `encoded(as:)` makes, at most.
     func encodedBytes(as format: AudioFormat) -> Int {
         let format = format.ofWholeStretches
-        let bytes = format == .pcm ? PCM.bytesPerSample : 1
-        return bytes * (sampleCount * format.sampleRate.hertz / SampleRate.hz16000.hertz + 1)
+        return format.bytesPerSample
+            * (sampleCount * format.sampleRate.hertz / SampleRate.hz16000.hertz + 1)
     }
 
     /// The stretch in a client's format, or as PCM where that is Opus, because an item's audio is
@@ -104,7 +104,7 @@ extension HeardAudio {
         switch format {
         case .pcmu: G711.encode(converted, law: .mu, into: &bytes)
         case .pcma: G711.encode(converted, law: .a, into: &bytes)
-        case .pcm, .opus:
+        case .pcm, .pcm8000, .pcm16000, .pcm48000, .opus:
             var writer = ByteWriter(capacity: count * PCM.bytesPerSample)
             PCM.encode(converted, into: &writer)
             bytes = writer.copiedBytes

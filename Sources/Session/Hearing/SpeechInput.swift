@@ -105,7 +105,7 @@ final class SpeechInput {
         }
         let share = context.audioShares.millisecondsLeft(received: context.samplesIn)
         // A message that is no whole number of samples is refused at once, as a whole.
-        guard length > share, payload.byteCount % format.sampleBytes == 0 else {
+        guard length > share, payload.byteCount % format.bytesPerSample == 0 else {
             let outcome = try decode(payload, number, format, context, recording, at: now, hear)
             guard outcome != .overflowed else {
                 throw .inputBufferFull(maxSeconds: maxSeconds)

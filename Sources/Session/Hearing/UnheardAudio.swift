@@ -84,14 +84,11 @@ extension AudioFormat {
     /// How long so many bytes of PCM or G.711 last, rounded down. An Opus packet says itself, and
     /// lasts 120 ms at most: 0.
     func milliseconds(inBytes bytes: Int) -> Int {
-        self == .opus ? 0 : sampleRate.milliseconds(ofSamples: bytes / sampleBytes)
+        self == .opus ? 0 : sampleRate.milliseconds(ofSamples: bytes / bytesPerSample)
     }
 
     /// Bytes of PCM or G.711 that last so long.
     func bytes(inMilliseconds milliseconds: Int) -> Int {
-        sampleRate.samples(inMilliseconds: milliseconds) * sampleBytes
+        sampleRate.samples(inMilliseconds: milliseconds) * bytesPerSample
     }
-
-    /// Bytes of a sample of PCM or G.711.
-    var sampleBytes: Int { self == .pcm ? 2 : 1 }
 }

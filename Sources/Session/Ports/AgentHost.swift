@@ -220,6 +220,8 @@ public enum AgentError: Error, Equatable, Sendable {
     /// The worker that answered the turn has died, after the user heard a part of its answer or
     /// before.
     case agentLost(hasSpoken: Bool)
+    /// One of the others with its cause, for a caller who may know it (`ServiceFault.summary`).
+    indirect case explained(AgentError, cause: String)
 
     /// The model calls a function with arguments that are no JSON object.
     static let brokenArguments = AgentError.malformedReply(
@@ -235,6 +237,7 @@ public enum AgentError: Error, Equatable, Sendable {
         case .upstream, .brokenOff: "upstream_error"
         case .malformedReply: "upstream_malformed_reply"
         case .agentLost: "agent_lost"
+        case .explained(let error, _): error.code
         }
     }
 
@@ -256,6 +259,7 @@ public enum AgentError: Error, Equatable, Sendable {
             hasSpoken
                 ? "The agent stopped in the middle of its answer; ask again."
                 : "The agent stopped before it answered; try again."
+        case .explained(let error, let cause): "\(error.message) \(cause)"
         }
     }
 
@@ -265,6 +269,7 @@ public enum AgentError: Error, Equatable, Sendable {
         switch self {
         case .rateLimited(let delay, _), .quotaUsedUp(_, let delay):
             return max(1, (delay.wholeMilliseconds + 999) / 1_000)
+        case .explained(let error, _): return error.retryAfterSeconds
         default: return nil
         }
     }
@@ -278,6 +283,7 @@ public enum AgentError: Error, Equatable, Sendable {
             detail.isEmpty ? message : "\(message) (\(detail))"
         case .rateLimited(_, let detail): detail.isEmpty ? message : detail
         case .unavailable, .unknownModel, .overloaded, .quotaUsedUp, .agentLost: message
+        case .explained(let error, _): error.detail
         }
     }
 }

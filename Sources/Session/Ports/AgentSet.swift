@@ -20,6 +20,12 @@ public struct AgentSet: Sendable {
     /// description is one line for the operator, and the keys stay as they were.
     public var rereadKeys: (@Sendable () throws -> Void)?
 
+    /// Agents by their names.
+    public var profiles = AgentProfiles()
+    /// Reads the file of these agents anew; nil: there is none. Any thread. It throws an error whose
+    /// description is one line for the operator.
+    public var rereadProfiles: (@Sendable () throws -> AgentProfiles)?
+
     /// What the conversation page is told of the agents.
     public var page = PageAgents()
 
@@ -49,6 +55,10 @@ public struct PageAgents: Equatable, Sendable {
 
     /// What answers.
     public var kind: Kind
+    /// The name of the model that answers by default; nil: it has none, or the client names it.
+    public var model: String?
+    /// The voices that a user may choose from, the standard one first; empty: they are not known.
+    public var voices: [PageVoice] = []
     /// Labels of the tool servers that the page is to offer to it.
     public var toolServers: [String]
     /// Base URL where a model of this machine may run; nil: the page is told of none.
@@ -65,5 +75,19 @@ public struct PageAgents: Equatable, Sendable {
         self.toolServers = toolServers
         self.localModelURL = localModelURL
         self.usesLocalModel = usesLocalModel
+    }
+}
+
+/// A voice as the conversation page offers it.
+public struct PageVoice: Equatable, Sendable {
+    /// The protocol's name for it.
+    public let name: String
+    /// How it sounds, in a few words of English; empty: that is not known.
+    public let description: String
+
+    /// Creates a value.
+    public init(name: String, description: String = "") {
+        self.name = name
+        self.description = description
     }
 }

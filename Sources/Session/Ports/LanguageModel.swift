@@ -223,6 +223,10 @@ public protocol LanguageModel: Sendable {
     /// Its turns by provider and outcome; none by default. Any thread may ask.
     var providers: [ModelProviderCounts] { get }
 
+    /// Looks whether its services can be used, when the server starts. What is wrong is reported to
+    /// the host. By default nothing is looked at.
+    func checkServices(on host: any AgentHost) async
+
     /// Answers a request: calls `reply` for every piece, returns when the reply is complete.
     ///
     /// The task is cancelled when the user interrupts; `reply` then throws `CancellationError`.
@@ -240,6 +244,9 @@ extension LanguageModel {
 
     /// It sees nothing.
     public var seesImages: Bool { false }
+
+    /// There is no service.
+    public func checkServices(on host: any AgentHost) async {}
 
     /// It counts nothing.
     public var providers: [ModelProviderCounts] { [] }

@@ -122,8 +122,8 @@ extension AudioFormat {
         guard self != .opus else {
             return try? OpusDecoder.sampleCount(of: payload, at: .hz48000)
         }
-        guard payload.byteCount > 0, payload.byteCount % sampleBytes == 0 else { return nil }
-        return payload.byteCount / sampleBytes * (SampleRate.hz48000.hertz / sampleRate.hertz)
+        guard payload.byteCount > 0, payload.byteCount % bytesPerSample == 0 else { return nil }
+        return payload.byteCount / bytesPerSample * (SampleRate.hz48000.hertz / sampleRate.hertz)
     }
 }
 

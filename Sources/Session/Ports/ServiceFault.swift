@@ -31,4 +31,13 @@ public struct ServiceFault: Equatable, Sendable {
         self.url = url
         self.reason = reason
     }
+
+    /// The fault as one sentence for an operator: the service and its URL, what came back, and what
+    /// to do.
+    public var summary: String {
+        var text = "The service \(service) (\(url)): \(reason)"
+        if !beginning.isEmpty { text += "; its answer begins \(beginning)" }
+        if !advice.isEmpty { text += "; \(advice)" }
+        return text + "."
+    }
 }

@@ -66,6 +66,10 @@ public protocol SpeechRecognizer: ModelMemory {
     /// first words do not wait for it. Called at least once, also by several event loops. An error
     /// is not reported here, but by `transcribe`, which meets it again. The default does nothing.
     func prepare(on host: any AgentHost) async
+
+    /// Looks whether its service can be used, when the server starts. What is wrong is reported to
+    /// the host. By default there is no service.
+    func checkRecognizer(on host: any AgentHost) async
 }
 
 extension SpeechRecognizer {
@@ -80,4 +84,7 @@ extension SpeechRecognizer {
 
     /// Nothing to load.
     public func prepare(on host: any AgentHost) async {}
+
+    /// There is no service.
+    public func checkRecognizer(on host: any AgentHost) async {}
 }

@@ -73,6 +73,10 @@ public protocol SpeechSynthesizer: ModelMemory {
     /// for it. An error is not reported here, but by `speak`, which meets it again. The default
     /// does nothing.
     func prepareVoice(on host: any AgentHost) async
+
+    /// Looks whether its service can be used, when the server starts. What is wrong is reported to
+    /// the host. By default there is no service.
+    func checkSynthesizer(on host: any AgentHost) async
 }
 
 extension SpeechSynthesizer {
@@ -81,4 +85,7 @@ extension SpeechSynthesizer {
 
     /// Nothing to load.
     public func prepareVoice(on host: any AgentHost) async {}
+
+    /// There is no service.
+    public func checkSynthesizer(on host: any AgentHost) async {}
 }

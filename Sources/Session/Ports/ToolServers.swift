@@ -29,7 +29,7 @@ public struct ToolServerPolicy: Equatable, Sendable {
 
     /// Why a client may not use a server, or nil.
     /// - Parameter path: of the list of tools, for the error.
-    func refusal(of tool: MCPTool, path: String) -> ClientEventError? {
+    public func refusal(of tool: MCPTool, path: String) -> ClientEventError? {
         if tool.serverURL == nil {
             guard !configuredLabels.contains(tool.serverLabel) else { return nil }
             return .mcpServerUnknown(label: tool.serverLabel, path: path)

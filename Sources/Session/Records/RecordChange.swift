@@ -51,6 +51,8 @@ public struct SessionSummary: Sendable {
     public var principal: String?
     /// The caller's name: that of its key, or the subject of its token; nil: it has none.
     public var subject: String?
+    /// The name of its agent; nil: it has none.
+    public var agent: String?
     /// The telephone call that the session is; nil: it is none.
     public var call: TelephoneCall?
     /// The model.

@@ -20,6 +20,7 @@ public enum RecordJSON {
                 json.member("output_format", summary.outputFormat.wireName)
                 if let principal = summary.principal { json.member("principal", principal) }
                 if let subject = summary.subject { json.member("subject", subject) }
+                if let agent = summary.agent { json.member("agent", agent) }
                 guard let call = summary.call else { return }
                 json.object("call") { json in
                     json.member("carrier", call.carrier.rawValue)

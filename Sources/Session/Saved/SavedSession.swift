@@ -37,6 +37,8 @@ public struct SavedSession: Equatable, Sendable {
     public internal(set) var itemIDs: [String]
     /// How many items at the front are not shown to a model any more.
     var hiddenItems = 0
+    /// The name of its agent; nil: it has none.
+    public internal(set) var agent: String?
     /// Whether any speech of a reply has come, which settles the voice.
     var hasSpoken = false
     /// Whether the session waits for the user after a reply.
@@ -134,6 +136,7 @@ public struct SavedSession: Equatable, Sendable {
         json.member("is_quiet", isQuiet)
         json.member("is_turn_unanswered", isTurnUnanswered)
         json.texts("awaited", awaitedIDs)
+        if let agent { json.member("agent", agent) }
         if let responseID { json.member("response", responseID) }
         json.texts("other_responses", otherResponseIDs)
         guard let reply else { return }
@@ -184,6 +187,7 @@ public struct SavedSession: Equatable, Sendable {
         isQuiet = try fields.bool("is_quiet")
         isTurnUnanswered = try fields.bool("is_turn_unanswered")
         awaitedIDs = try fields.ids("awaited", atMost: Self.maxItems)
+        if fields.object["agent"] != nil { agent = try fields.id("agent") }
         if fields.object["response"] != nil { responseID = try fields.id("response") }
         otherResponseIDs = try fields.ids("other_responses", atMost: Self.maxResponses)
         if let reply = fields.object["reply"], !reply.isNull {

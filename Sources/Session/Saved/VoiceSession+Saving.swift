@@ -17,6 +17,7 @@ extension VoiceSession {
             id: id, conversationID: conversationID, parameters: parameters,
             itemIDs: conversation.itemIDs)
         saved.hiddenItems = conversation.hiddenItems
+        saved.agent = conduct?.agent.name
         saved.hasSpoken = hasSpoken
         saved.isQuiet = userTurn.quietSince != nil
         saved.isTurnUnanswered = userTurn.hasUnansweredWords || tools?.isBusy == true

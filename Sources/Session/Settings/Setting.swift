@@ -15,6 +15,9 @@ package enum SettingForm: Sendable {
     case list
     /// Several values of several fields each; a file may give them as a sequence of mappings.
     case records
+    /// A path, whose content a file may have in its place. The value is then the file's own path,
+    /// `#` and the option's name.
+    case document
 }
 
 /// A value of several fields that says which of them is wrong.
@@ -275,6 +278,16 @@ extension Setting {
                 return true
             },
             get: { $0[keyPath: place] })
+    }
+
+    /// The path of a file of YAML, or nil; the configuration file may have its content.
+    package static func document(
+        _ name: String, _ place: any Place<String?>, _ summary: String
+    ) -> Setting {
+        var setting = optionalText(
+            name, place, "a path, or in the configuration file the content", summary)
+        setting.form = .document
+        return setting
     }
 
     /// Text that may be absent; empty text makes it absent. `isAllowed` may ask for more.

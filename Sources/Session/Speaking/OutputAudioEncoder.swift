@@ -252,7 +252,7 @@ final class OutputAudioEncoder {
 
     /// Samples as PCM or G.711.
     private func bytes(of samples: UnsafeBufferPointer<Int16>) -> [UInt8] {
-        guard format != .pcm else {
+        guard !format.isPCM else {
             return [UInt8](unsafeUninitializedCapacity: samples.count * 2) { target, count in
                 for (index, sample) in samples.enumerated() {
                     target[2 * index] = UInt8(truncatingIfNeeded: sample)

@@ -258,6 +258,9 @@ final class PlayoutTimeline {
         return true
     }
 
+    /// No audio waits.
+    func noteAllSent() { firstUnsent = sent }
+
     /// Reply audio was dropped, unasked, before any of it had left.
     /// - Parameter position: where in its item it starts, in samples at 48 kHz.
     func noteLost(_ itemID: String, position: Int) {

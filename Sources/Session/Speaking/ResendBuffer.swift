@@ -24,7 +24,7 @@ struct SentRun: Equatable {
     /// Leaves its beginning out. An Opus packet cannot be cut: it stays whole.
     /// - Parameter wanted: samples at 48 kHz that are not wanted, fewer than `length`.
     mutating func removeFirst(_ wanted: Int) {
-        let bytesPerSample = format == .pcm ? 2 : 1
+        let bytesPerSample = format.bytesPerSample
         guard format != .opus else { return }
         let ratio = SampleRate.hz48000.hertz / format.sampleRate.hertz
         let samples = min(wanted / ratio, payload.count / bytesPerSample)

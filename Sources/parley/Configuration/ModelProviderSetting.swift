@@ -21,6 +21,8 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
     var model: String?
     /// The parameter that limits an answer's tokens.
     var tokenLimit = TokenLimitParameter.learnt
+    /// Whether its requests ask for the count of tokens.
+    var streamOptions = StreamOptionsUse.learnt
     /// Whether its answers begin within a thought.
     var thinksFirst = false
     /// Whether its model is given images.
@@ -72,24 +74,13 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
             let texts = value.split(separator: "|", omittingEmptySubsequences: false)
             models = texts.compactMap { ModelNamePattern(String($0)) }
             return models.count == texts.count
-        case "kind":
-            guard let kind = ModelServiceKind(rawValue: value) else { return false }
-            self.kind = kind
         case "url": url = value
         case "key-env": keyVariable = value
         case "model": model = value
-        case "thinks-first": return Self.read(value, into: &thinksFirst)
-        case "vision": return Self.read(value, into: &seesImages)
-        case "audio": return Self.read(value, into: &hearsAudio)
-        case "send-user": return Self.read(value, into: &namesUser)
-        case "keep-state": return Self.read(value, into: &keepsState)
         case "concurrency":
             return Self.read(value, LanguageModelSettings.concurrencies, into: &concurrency)
         case "queue": return Self.read(value, LanguageModelSettings.queues, into: &maxWaiting)
         case "audience": audience = value
-        case "token-limit":
-            guard let parameter = TokenLimitParameter(rawValue: value) else { return false }
-            tokenLimit = parameter
         case "stream":
             jobs.stream = value
             return JobQueue.isName(value)
@@ -104,14 +95,8 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
         case "max-tokens":
             guard let tokens = Int(value), tokens > 0 else { return false }
             maxTokens = tokens
-        default: return false
+        default: return Self.choices.first { $0.name == field }?.set(value, &self) ?? false
         }
-        return true
-    }
-
-    private static func read(_ value: String, into flag: inout Bool) -> Bool {
-        guard let read = Bool(value) else { return false }
-        flag = read
         return true
     }
 
@@ -144,17 +129,11 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
         func add(_ field: String, _ value: String?) {
             if let value { fields.append("\(field)=\(value)") }
         }
-        add("kind", kind == .chat ? nil : kind.rawValue)
+        for choice in Self.choices { add(choice.name, choice.word(self)) }
         let patterns = models.map(\.description).joined(separator: "|")
         add("models", patterns.isEmpty ? nil : patterns)
         add("key-env", keyVariable)
         add("model", model)
-        add("token-limit", tokenLimit == .learnt ? nil : tokenLimit.rawValue)
-        add("thinks-first", thinksFirst ? "true" : nil)
-        add("vision", seesImages ? "true" : nil)
-        add("audio", hearsAudio ? "true" : nil)
-        add("send-user", namesUser ? "true" : nil)
-        add("keep-state", keepsState ? "true" : nil)
         add("concurrency", concurrency == 0 ? nil : "\(concurrency)")
         add("queue", maxWaiting == RequestQueue.defaultMaxWaiting ? nil : "\(maxWaiting)")
         add("audience", audience)
@@ -174,21 +153,63 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
     }
 }
 
-extension ModelProviderSetting: ExplainedValue {
-    /// The words of a field that takes only some; nil where it takes others.
-    private static func words(of field: Substring) -> [String]? {
-        switch field {
-        case "kind": ModelServiceKind.allCases.map(\.rawValue)
-        case "token-limit": TokenLimitParameter.allCases.map(\.rawValue)
-        case "thinks-first", "vision", "audio", "send-user", "keep-state": ["true", "false"]
-        default: nil
+extension ModelProviderSetting {
+    /// A field that takes only some words.
+    fileprivate struct Choice: Sendable {
+        let name: String
+        let words: [String]
+        /// Sets the field; false where the word is none of them.
+        let set: @Sendable (String, inout ModelProviderSetting) -> Bool
+        /// The word that a provider has; nil: the default.
+        let word: @Sendable (ModelProviderSetting) -> String?
+
+        init<Value: RawRepresentable<String> & CaseIterable & Equatable & Sendable>(
+            _ name: String,
+            _ place: any WritableKeyPath<ModelProviderSetting, Value> & Sendable
+        ) {
+            self.name = name
+            words = Value.allCases.map(\.rawValue)
+            set = { text, provider in
+                guard let value = Value(rawValue: text) else { return false }
+                provider[keyPath: place] = value
+                return true
+            }
+            word = { provider in
+                let usual = ModelProviderSetting(name: "", url: "")
+                let value = provider[keyPath: place]
+                return value == usual[keyPath: place] ? nil : value.rawValue
+            }
+        }
+
+        /// One that is false by default.
+        init(
+            _ name: String, _ place: any WritableKeyPath<ModelProviderSetting, Bool> & Sendable
+        ) {
+            self.name = name
+            words = ["true", "false"]
+            set = { text, provider in
+                guard let value = Bool(text) else { return false }
+                provider[keyPath: place] = value
+                return true
+            }
+            word = { $0[keyPath: place] ? "true" : nil }
         }
     }
 
+    fileprivate static let choices = [
+        Choice("kind", \.kind), Choice("token-limit", \.tokenLimit),
+        Choice("stream-options", \.streamOptions), Choice("thinks-first", \.thinksFirst),
+        Choice("vision", \.seesImages), Choice("audio", \.hearsAudio),
+        Choice("send-user", \.namesUser), Choice("keep-state", \.keepsState),
+    ]
+}
+
+extension ModelProviderSetting: ExplainedValue {
     static func problem(of text: String) -> String? {
         for field in text.split(separator: " ") {
             let halves = field.split(separator: "=", maxSplits: 1)
-            guard halves.count == 2, let words = words(of: halves[0]),
+            guard halves.count == 2,
+                let words = choices.first(where: { $0.name == halves[0] })?.words,
                 !words.contains(String(halves[1]))
             else { continue }
             let list = words.joined(separator: ", ")

@@ -189,6 +189,12 @@ struct ServeConfigurationLoader {
             }
             // Null is no value: another source or the default decides.
             if member.value.isNull { continue }
+            // What stands here in place of a file is read again at SIGHUP.
+            if option.form == .document, member.value.text == nil {
+                let origin = SettingOrigin.file(path: path, line: member.line)
+                try apply("\(path)#\(member.key)", of: option, from: origin, to: &invocation)
+                continue
+            }
             guard let value = member.value.optionText(option.form) else {
                 throw .usage("\(place): \(option.name): must be \(option.allowed)")
             }

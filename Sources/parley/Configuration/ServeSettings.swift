@@ -45,6 +45,8 @@ struct ServeSettings: Sendable {
     var voiceEngine = VoiceEngine.flite
     /// How voice activity detection is computed.
     var voiceActivityKernel = VoiceActivityKernel.auto
+    /// Agents by their names.
+    var agents = AgentOptions()
     /// Language models elsewhere.
     var language = LanguageModelSettings()
     /// Transcription and speech servers.
@@ -67,7 +69,7 @@ struct ServeSettings: Sendable {
         .choice("log-level", \.logLevel, "The least severe level that is logged."),
     ]
 
-    private static let agents: [Setting<Self>] = [
+    private static let embedded: [Setting<Self>] = [
         .optionalText(
             "models", \.modelsDirectory, "a folder",
             """
@@ -95,7 +97,8 @@ struct ServeSettings: Sendable {
     /// Every setting.
     private static let groups: [SettingGroup<Self>] =
         [
-            SettingGroup(.logging, logging), SettingGroup(.agents, agents),
+            SettingGroup(.logging, logging), SettingGroup(.agents, embedded),
+            AgentOptions.settings.within(\.agents),
             LanguageModelSettings.settings.within(\.language),
             SpeechServiceSettings.settings.within(\.speech),
             ServiceRetrySettings.settings.within(\.retry),

@@ -97,7 +97,9 @@ enum ServeText: String, CaseIterable {
                 let value = option.get(.ofExampleMachine)
                 lines += wrapped(option.summary, width: 96).map { "# \($0)" }
                 lines.append("# Must be \(option.allowed). \(option.variable)")
-                lines.append("#\(option.name): \(value.isEmpty ? "\"\"" : value)")
+                // A colon within is the end of a key, except in quotes.
+                let needsQuotes = value.isEmpty || value.contains(": ")
+                lines.append("#\(option.name): \(needsQuotes ? jsonString(value) : value)")
             }
         }
         return lines.joined(separator: "\n") + "\n"

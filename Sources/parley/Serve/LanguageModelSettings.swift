@@ -26,6 +26,8 @@ struct LanguageModelSettings: Sendable {
     var name: String?
     /// The parameter of requests to that server that limits an answer's tokens.
     var tokenLimit = TokenLimitParameter.learnt
+    /// Whether requests to that server ask for the count of tokens.
+    var streamOptions = StreamOptionsUse.learnt
     /// Whether its answers begin within a thought.
     var thinksFirst = false
     /// Whether that model is given what users say as audio.
@@ -74,6 +76,13 @@ struct LanguageModelSettings: Sendable {
             The parameter of requests to that server that limits an answer's tokens (chat only). \
             With auto it is max_tokens, and max_completion_tokens once the server has refused \
             that, as OpenAI's models that reason do.
+            """),
+        .choice(
+            "llm-stream-options", \.streamOptions,
+            """
+            Whether requests to that server have stream_options, which ask for the count of tokens \
+            (chat only). With auto they have it until the server has refused it. With never, a server \
+            that fails on it in other ways works, and turns have no count of tokens.
             """),
         .toggle(
             "llm-thinks-first", \.thinksFirst,
@@ -167,8 +176,8 @@ struct LanguageModelSettings: Sendable {
             *); key-env, the environment variable of its key; model, vision, audio and \
             max-tokens, as the llm- options; and fallback, the provider that takes over where \
             it fails before its first word; send-user, as llm-send-user; and audience, its \
-            name in signatures (its url); keep-state, concurrency, queue, token-limit and \
-            thinks-first, as the llm- options. The first provider that matches a model answers; \
+            name in signatures (its url); keep-state, concurrency, queue, token-limit, \
+            stream-options and thinks-first, as the llm- options. The first provider that matches a model answers; \
             llm-url answers to all other names. A redis-stream also may have stream \
             (parley:jobs), group (workers), lease-ms (5000), pickup-ms (10000), attempts (3) and \
             max-jobs (1000). In a file this is a sequence of mappings; as a \

@@ -56,7 +56,8 @@ struct ServeCommand: ParsableCommand {
             """, to: STDOUT_FILENO)
     }
 
-    private func serve(_ invocation: ServeInvocation) throws(CommandFailure) {
+    /// The log of a server with these settings. Called once.
+    static func logger(of invocation: ServeInvocation) -> Logger {
         let settings = invocation.settings
         let folds = LogFolds { Double(MonotonicClock.now.nanoseconds) / 1e9 }
         LoggingSystem.bootstrap { _ in
@@ -66,12 +67,18 @@ struct ServeCommand: ParsableCommand {
         }
         let logger = Logger(label: "parley")
         for warning in invocation.warnings { logger.warning("\(warning)") }
+        return logger
+    }
+
+    private func serve(_ invocation: ServeInvocation) throws(CommandFailure) {
+        let settings = invocation.settings
+        let logger = Self.logger(of: invocation)
         let parts = try ServerParts(settings: settings, logger: logger)
         let server = ParleyServer(
             configuration: settings.server, agents: parts.agents,
             voiceActivityModel: parts.voiceActivityModel, records: parts.records,
-            recordings: parts.recordings,
-            logger: logger, beginning: ParleyCommand.beginning)
+            library: parts.library, recordings: parts.recordings, logger: logger,
+            beginning: ParleyCommand.beginning)
         do throws(ServerError) {
             try server.run { port in
                 announce(settings.server, port: port)

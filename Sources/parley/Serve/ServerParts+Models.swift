@@ -21,6 +21,7 @@ extension ServerParts {
             standard.kind = language.kind
             standard.model = language.name
             standard.tokenLimit = language.tokenLimit
+            standard.streamOptions = language.streamOptions
             standard.thinksFirst = language.thinksFirst
             standard.seesImages = language.seesImages
             standard.hearsAudio = language.hearsAudio
@@ -69,7 +70,10 @@ extension ServerParts {
         let urls = language.providers.map(\.url) + [language.url].compactMap { $0 }
         var page = PageAgents(kind: .model, localModelURL: language.localModelURL)
         page.usesLocalModel = language.localModelURL.map { urls.contains($0) } ?? false
-        guard urls.isEmpty else { return page }
+        guard urls.isEmpty else {
+            page.model = language.url == nil ? nil : language.name
+            return page
+        }
         page.kind = language.demoAgent == .guide ? .guide : .echo
         if page.kind == .guide { page.toolServers = [GuideToolServers.label] }
         return page
@@ -84,6 +88,7 @@ extension ServerParts {
         service.model = provider.model
         service.maxTokens = provider.maxTokens ?? settings.language.maxTokens
         service.tokenLimit = provider.tokenLimit
+        service.streamOptions = provider.streamOptions
         service.thinksFirst = provider.thinksFirst
         service.hearsAudio = provider.hearsAudio
         service.seesImages = provider.seesImages

@@ -16,6 +16,8 @@ struct ServerParts {
     let voiceActivityModel: VoiceActivityModel?
     /// Keeps records of sessions; nil: there are none.
     let records: RecordWriter?
+    /// Reads and deletes what is kept of sessions; nil: no records are.
+    let library: RecordShelf?
     /// What keeps recordings; nil: there is no folder for them.
     let recordings: RecordingArchive?
 
@@ -23,8 +25,11 @@ struct ServerParts {
     private static let maxWeightBytes = 64 << 20
 
     /// Makes the parts. A missing model is a warning that names what will not work.
-    /// - Throws: `CommandFailure` where the file of MCP servers, or that of records, cannot be used.
-    init(settings: ServeSettings, logger: Logger) throws(CommandFailure) {
+    /// - Parameter isCheck: whether nothing is to be served: no file of records is opened.
+    /// - Throws: `CommandFailure` where a file that the settings name cannot be used.
+    init(
+        settings: ServeSettings, logger: Logger, isCheck: Bool = false
+    ) throws(CommandFailure) {
         // Messages above 1 MiB get pages of their own, which return to the kernel when the message
         // is freed; no event of a call is that long. Without this call malloc raises the limit to
         // 32 MiB after the first, and keeps holes of hundreds of megabytes after clients have gone.
@@ -39,9 +44,18 @@ struct ServerParts {
             synthesizer: try Self.synthesizer(settings, models),
             toolServers: try Self.toolServers(settings))
         agents.page = Self.page(settings.language)
+        agents.page.voices =
+            if let embedded = agents.synthesizer as? EmbeddedSynthesizer {
+                embedded.voices
+            } else {
+                settings.speech.speechVoice.map { [PageVoice(name: $0)] } ?? []
+            }
         if agents.page.kind == .guide, let others = agents.toolServers {
             agents.toolServers = GuideToolServers(beside: others)
         }
+        let (options, policy) = (settings.agents, agents.toolServers?.policy)
+        agents.profiles = try options.profiles(policy)
+        if options.source != nil { agents.rereadProfiles = { try options.profiles(policy) } }
         if let signer {
             agents.publicKeys = { signer.publicKeys() }
             if let path = settings.language.signingKeyFile {
@@ -49,8 +63,16 @@ struct ServerParts {
             }
         }
         self.agents = agents
+        guard !isCheck else {
+            _ = try settings.records.recordSettings(settings.server)
+            (recordings, records, library) = (nil, nil, nil)
+            return
+        }
         recordings = try settings.recordings.keeper(settings.server, logger)
         records = try Self.records(settings, logger)
+        library = settings.records.records.map { [recordings] in
+            RecordShelf($0, recordings: recordings)
+        }
         // Return the work space of reading, checking and laying out the weights (1 MB) before the
         // tables of the shards, most of which stay untouched, are allocated in it. The budget of
         // memory counts what is resident now as the server's own.

@@ -1,22 +1,29 @@
-// `parley sessions delete`: erases sessions, by their ids or by their caller.
+// `parley sessions delete`: what is kept of a session, or of one caller, goes for good.
 
 import ArgumentParser
 import Records
 
-/// Erases what is kept of sessions.
+/// Deletes records and recordings.
 struct DeleteSessionsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "delete", abstract: "Delete sessions: their records and recordings.",
+        commandName: "delete",
+        abstract: "Delete the record and the recordings of a session, or of all of one caller.",
         discussion: """
-            Without --yes it lists the sessions and deletes nothing. A session that is open is \
-            refused. What was uploaded, or told to a webhook's receiver, is to be deleted there.
+            Without --yes it only lists what would be deleted. Sessions that have not ended are left. \
+            Recordings are deleted in the folder of --recordings-folder; those that were uploaded are \
+            not reached.
+
+              parley sessions delete --caller +49301234567 --records records.db --yes
             """)
 
     @Argument(help: "Ids of sessions, sess_….")
     var ids: [String] = []
 
     @Option(
-        help: "All sessions of a caller: the telephone number, or the subject of its key or token.")
+        help: """
+            All sessions of this caller: the name of a key, the subject of a token, or a telephone \
+            number as the carrier writes it.
+            """)
     var caller: String?
 
     @OptionGroup var place: RecordPlaceOptions
@@ -24,40 +31,49 @@ struct DeleteSessionsCommand: ParsableCommand {
     @Option(help: "The folder of recordings; PARLEY_RECORDINGS_FOLDER where it is not given.")
     var recordingsFolder: String?
 
-    @Flag(help: "Delete them.")
+    @Flag(help: "Delete; without it nothing is.")
     var yes = false
 
     func validate() throws {
         guard ids.isEmpty != (caller == nil) else {
-            throw ValidationError("name sessions by their ids, or --caller")
+            throw ValidationError("name sessions by their ids, or one --caller")
         }
+        guard caller?.isEmpty != true else { throw ValidationError("--caller is empty") }
     }
 
     func run() throws {
         try reportingFailure {
             let folder = recordingsFolder ?? environmentValues()["PARLEY_RECORDINGS_FOLDER"]
-            let place = try place.place()
-            do {
-                try delete(with: RecordEraser(place, recordings: folder))
-            } catch let error as RecordError {
+            let named = try place.named()
+            let deleted: Int
+            do throws(RecordError) {
+                deleted = try delete(from: SessionErasure(named, recordingsFolder: folder))
+            } catch {
                 throw CommandFailure(description: "\(error)")
             }
+            guard deleted > 0 else {
+                throw CommandFailure(
+                    description: "there is no record of "
+                        + (caller.map { "the caller \($0)" } ?? "it"))
+            }
+            let recordings = folder == nil ? "; no folder of recordings was named" : ""
+            reportLine(
+                yes
+                    ? "\(deleted) deleted\(recordings)"
+                    : "nothing is deleted yet: --yes deletes these \(deleted)")
         }
     }
 
-    private func delete(with eraser: RecordEraser) throws {
-        let sessions = try caller.map { try eraser.sessions(ofCaller: $0) } ?? ids
-        guard yes else {
-            for id in sessions { print(id.visible()) }
-            throw CommandFailure(
-                description: "nothing is deleted: give --yes to delete \(sessions.count) sessions")
+    /// Deletes, or only lists; prints the ids.
+    /// - Returns: how many sessions there are.
+    private func delete(from erasure: SessionErasure) throws(RecordError) -> Int {
+        var found = ids
+        if let caller { found = try erasure.sessions(of: caller) }
+        for id in ids { try erasure.check(id) }
+        for id in found {
+            if yes { try erasure.erase(id) }
+            print(id)
         }
-        var isFound = false
-        for id in sessions {
-            let erased = try eraser.erase(id)
-            isFound = isFound || !erased.isEmpty
-            print("\(id.visible()): \(erased.records) records, \(erased.files) files of recordings")
-        }
-        guard isFound else { throw CommandFailure(description: "there is no such session") }
+        return found.count
     }
 }

@@ -7,10 +7,11 @@ import Glibc
 import Records
 import Server
 
-/// Reads and deletes records of conversations.
+/// Reads records of conversations.
 struct SessionsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "sessions", abstract: "Read or delete what a server has kept of its sessions.",
+        commandName: "sessions",
+        abstract: "Read, and delete, what a server has kept of its sessions.",
         discussion: """
             The server keeps records where it is started with --records. They may be read while it \
             runs.
@@ -30,8 +31,8 @@ struct RecordPlaceOptions: ParsableArguments {
             """)
     var records: String?
 
-    /// The option, or the variable.
-    func place() throws(CommandFailure) -> String {
+    /// The place that was named.
+    func named() throws(CommandFailure) -> String {
         guard let place = records ?? environmentValues()["PARLEY_RECORDS"] else {
             throw .usage("where are the records? Give --records, or PARLEY_RECORDS")
         }
@@ -39,7 +40,7 @@ struct RecordPlaceOptions: ParsableArguments {
     }
 
     func open() throws(CommandFailure) -> RecordBrowser {
-        let place = try place()
+        let place = try named()
         do throws(RecordError) { return try RecordBrowser(place) } catch {
             throw CommandFailure(description: "\(error)")
         }

@@ -30,12 +30,22 @@ enum ConversationNotice: Equatable {
     case failed(String)
     /// An event that means nothing to a person.
     case other
+
+    /// Whether it is a part of a reply, or its end.
+    fileprivate var isOfReply: Bool {
+        switch self {
+        case .replyText, .replyAudio, .functionCall, .responseDone: true
+        default: false
+        }
+    }
 }
 
 /// The state of the turns of one conversation.
 struct ConversationProgress {
     /// Why a response ends whose rest another server says, in a response of its own.
     static let handedOver = "handed_over"
+    /// The id of the event that interrupts a reply: an error that names it found no reply.
+    static let interruptionID = "interrupt"
 
     /// Whether the server hears speech now.
     private(set) var isSpeechHeard = false
@@ -46,6 +56,8 @@ struct ConversationProgress {
     /// Whether a response followed the last turn, and whether one is running.
     private(set) var hasResponse = false
     private(set) var isResponding = false
+    /// Whether the user has interrupted the response that is running: its rest is not news.
+    private(set) var isInterrupting = false
     /// The streamed parts of transcripts that are not complete. The complete text repeats or
     /// corrects them.
     private var streamed: [String: String] = [:]
@@ -76,6 +88,9 @@ struct ConversationProgress {
         lineID = itemID
     }
 
+    /// The user has interrupted the response that is running.
+    mutating func beginInterruption() { isInterrupting = isResponding }
+
     /// The id of the event that searches for the line's item: an error that names it is the answer.
     static func searchID(of itemID: String) -> String { "find_" + itemID }
 
@@ -93,6 +108,12 @@ struct ConversationProgress {
 
     /// Follows one event.
     mutating func handle(type: String, body: JSONValue) -> ConversationNotice {
+        let isNews = !isInterrupting
+        let notice = follow(type: type, body: body)
+        return isNews || !notice.isOfReply ? notice : .other
+    }
+
+    private mutating func follow(type: String, body: JSONValue) -> ConversationNotice {
         let itemID = body["item_id"]?.string ?? ""
         let delta = body["delta"]?.string ?? ""
         switch type {
@@ -127,6 +148,10 @@ struct ConversationProgress {
         case "error":
             let cause = body["error"]?["event_id"]?.string
             if let lineID, cause == Self.searchID(of: lineID) { return .lineIsKnown(false) }
+            if cause == Self.interruptionID {
+                isInterrupting = false
+                return .other
+            }
             return .failed(message(of: body))
         default: return handleResponseEvent(type: type, body: body, delta: delta, itemID: itemID)
         }
@@ -171,6 +196,8 @@ struct ConversationProgress {
             let notice = responseDone(body["response"])
             if case .responseDone(_, let reason) = notice, reason == Self.handedOver {
                 hasResponse = false
+            } else {
+                isInterrupting = false
             }
             return notice
         default: break

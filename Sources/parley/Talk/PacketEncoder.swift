@@ -26,7 +26,7 @@ struct PacketEncoder: ~Copyable {
     mutating func encode(_ samples: [Int16]) throws(CommandFailure) -> [UInt8] {
         precondition(samples.count == packetSamples)
         switch format {
-        case .pcm:
+        case .pcm, .pcm8000, .pcm16000, .pcm48000:
             return samples.flatMap {
                 [UInt8(truncatingIfNeeded: $0), UInt8(truncatingIfNeeded: $0 >> 8)]
             }

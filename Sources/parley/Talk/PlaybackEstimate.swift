@@ -11,7 +11,7 @@ struct PlaybackEstimate {
     /// Samples of the item that came.
     private var received = 0
     /// When they will have been played, in seconds.
-    private var playedOut = 0.0
+    private(set) var playedOut = 0.0
     /// The item that came last, and how much of it was played or will be: not what was waiting when
     /// playing stopped. Nil: none came.
     private(set) var kept: ResumePlace.Played?

@@ -20,9 +20,8 @@ struct ReplyPacket: Equatable {
     /// (16 bytes, padded with NUL); integers are little-endian.
     /// - Throws: a `CommandFailure` when it is not a packet of `format`.
     init(_ message: [UInt8], format: AudioFormat) throws(CommandFailure) {
-        let codes: [AudioFormat: UInt8] = [.pcm: 0, .pcmu: 1, .pcma: 2, .opus: 3]
         guard message.count >= Self.headerBytes, message[0] == Self.kind,
-            message[1] == codes[format]
+            message[1] == format.code
         else {
             throw CommandFailure(description: "the server sent a binary message of unknown form")
         }
@@ -110,7 +109,7 @@ struct ReplyAudio: ~Copyable {
 
     private mutating func decode(_ payload: ArraySlice<UInt8>) throws(CommandFailure) -> [Int16] {
         switch format {
-        case .pcm:
+        case .pcm, .pcm8000, .pcm16000, .pcm48000:
             return stride(from: payload.startIndex, to: payload.endIndex - 1, by: 2).map {
                 Int16(bitPattern: UInt16(payload[$0]) | UInt16(payload[$0 + 1]) << 8)
             }

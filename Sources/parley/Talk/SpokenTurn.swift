@@ -48,7 +48,8 @@ struct SpokenTurn {
     }
 
     private func isOver(after end: Double) -> Bool {
-        monotonicSeconds() > end + Self.leastSilenceSeconds && conversation.progress.isTurnOver
+        let now = monotonicSeconds()
+        return now > end + Self.leastSilenceSeconds && conversation.isTurnOver(at: now)
     }
 
     private func checkPatience(after end: Double) throws {

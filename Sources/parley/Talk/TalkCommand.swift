@@ -31,7 +31,8 @@ struct TalkCommand: ParsableCommand {
         commandName: "talk",
         abstract: "Talk to a server: type, send recordings, or use the microphone.",
         discussion: """
-            Without options it is a text chat: type a line, read the reply; Ctrl-D ends it.
+            Without options it is a text chat: type a line, read the reply; Ctrl-D ends it. A line \
+            that is typed during a reply interrupts it. Lines from a pipe wait for their turn.
 
               parley talk --wav question.wav --out reply.wav
 

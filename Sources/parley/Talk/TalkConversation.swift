@@ -46,7 +46,7 @@ struct TalkParameters {
 
     private func writeFormat(to json: inout JSONWriter) {
         json.member("type", format.wireName)
-        if format == .pcm { json.member("rate", format.sampleRate.hertz) }
+        if format.isPCM { json.member("rate", format.sampleRate.hertz) }
     }
 }
 
@@ -125,6 +125,21 @@ final class TalkConversation {
         try send(line, itemID: itemID)
         try client.send(event: "response.create")
         progress.handleTextSent(itemID: itemID)
+    }
+
+    /// Stops the reply that is running: nothing more of it is shown. The turn is over when the server
+    /// agrees.
+    func interrupt() throws {
+        progress.beginInterruption()
+        printer.showNote(
+            marks.reply.isEmpty ? "not answered: the next line came first" : "interrupted")
+        try sendInterruption()
+    }
+
+    private func sendInterruption() throws {
+        try client.send(event: "response.cancel") { json in
+            json.member("event_id", ConversationProgress.interruptionID)
+        }
     }
 
     private func makeItemID() -> String {
@@ -236,6 +251,7 @@ final class TalkConversation {
             line = nil
         }
         try configure()
+        if progress.isInterrupting { try sendInterruption() }
         isSearching = line != nil && !progress.isTurnOver
         guard isSearching, let line else { return }
         try client.send(event: "conversation.item.retrieve") { json in
@@ -255,6 +271,13 @@ final class TalkConversation {
     }
 
     // MARK: Replies
+
+    /// When a user who hears replies as they come has heard all that came so far.
+    var playedOut: Double { playback.playedOut }
+
+    /// Whether the last turn is over, and all that came of its reply was played. A client that leaves
+    /// earlier is one whose user has not heard the end.
+    func isTurnOver(at now: Double) -> Bool { progress.isTurnOver && playedOut <= now }
 
     private func play(_ samples: [Int16], at now: Double) {
         let end = reply.itemEnd

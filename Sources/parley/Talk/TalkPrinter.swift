@@ -54,6 +54,11 @@ struct TalkPrinter {
         writeAll("you> ", to: STDOUT_FILENO)
     }
 
+    /// The user has pressed Enter at the terminal, which has ended the line that is being streamed.
+    mutating func handleEnter() {
+        if isatty(STDOUT_FILENO) == 1 { open = nil }
+    }
+
     /// Ends the line that is being streamed.
     mutating func endLine() {
         if open != nil { writeAll("\n", to: STDOUT_FILENO) }

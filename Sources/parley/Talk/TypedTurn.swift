@@ -18,11 +18,12 @@ struct TypedTurn {
     func run() throws {
         let start = monotonicSeconds()
         try conversation.send(line: line)
-        while !conversation.progress.isTurnOver && conversation.failures.isEmpty {
+        while !conversation.isTurnOver(at: monotonicSeconds()) && conversation.failures.isEmpty {
             guard monotonicSeconds() - start < 120 else {
                 throw CommandFailure(description: "no complete reply within 120 s")
             }
-            try conversation.step(until: start + 120)
+            try conversation.step(
+                until: conversation.progress.isTurnOver ? conversation.playedOut : start + 120)
         }
         conversation.showTimings(since: start, of: "the line was sent")
         try conversation.checkTurn()
@@ -32,27 +33,43 @@ struct TypedTurn {
 /// A chat at the terminal, until the end of standard input.
 struct TypedChat {
     private let conversation: TalkConversation
+    /// Whether a person types, and not a program through a pipe.
+    private let isTerminal = isatty(STDIN_FILENO) == 1
     private var typed: [UInt8] = []
+    /// The line that has interrupted the reply, until the reply has ended.
+    private var interruption: String?
     private var isInputOver = false
 
     /// Creates a chat in a conversation that has begun.
     init(_ conversation: TalkConversation) { self.conversation = conversation }
 
-    /// Reads lines and answers, one after the other. A line typed during a reply waits for its end.
+    /// Reads lines and answers. A line that a person types during a reply interrupts it; lines from
+    /// a pipe wait for the end of the reply, so that each has its whole answer.
     /// - Throws: a `CommandFailure` when the connection is lost.
     consuming func run() throws {
         conversation.endsWithSession = false
-        if isatty(STDIN_FILENO) == 1 {
+        if isTerminal {
             conversation.printer.showNote("type and press Enter; Ctrl-D ends")
         }
         conversation.printer.showPrompt()
         while true {
-            if try !isWaitingForReply() {
+            if !isWaitingForReply {
+                if let line = interruption.take() {
+                    conversation.printer.showTranscript(line)
+                    conversation.printer.endLine()
+                    try conversation.send(line: line)
+                    continue
+                }
                 if let line = nextLine() {
                     try say(line)
                     continue
                 }
                 if isInputOver { break }
+            } else if isTerminal, interruption == nil, conversation.progress.isResponding,
+                let line = nextLine()
+            {
+                try interrupt(with: line)
+                continue
             }
             let isReadable = try conversation.client.wait(
                 alsoFor: isInputOver ? nil : STDIN_FILENO, until: monotonicSeconds() + 3_600)
@@ -60,10 +77,10 @@ struct TypedChat {
             try followWaitingMessages()
         }
         conversation.printer.endLine()
-        if isatty(STDIN_FILENO) == 1 { writeAll("\n", to: STDOUT_FILENO) }
+        if isTerminal { writeAll("\n", to: STDOUT_FILENO) }
     }
 
-    private func isWaitingForReply() throws -> Bool {
+    private var isWaitingForReply: Bool {
         conversation.progress.turnCount > 0 && !conversation.progress.isTurnOver
             && conversation.failures.isEmpty
     }
@@ -76,10 +93,19 @@ struct TypedChat {
         }
     }
 
+    private mutating func interrupt(with line: String) throws {
+        conversation.printer.handleEnter()
+        if line.allSatisfy(\.isWhitespace) { return }
+        interruption = line
+        try conversation.interrupt()
+    }
+
     private func followWaitingMessages() throws {
-        let wasWaiting = try isWaitingForReply()
+        let wasWaiting = isWaitingForReply
         while conversation.client.hasMessage { try conversation.step(until: 0) }
-        if try wasWaiting && !isWaitingForReply() { conversation.printer.showPrompt() }
+        if wasWaiting && !isWaitingForReply && interruption == nil {
+            conversation.printer.showPrompt()
+        }
     }
 
     /// The next whole line of what was typed; at the end of input, also one without a newline.

@@ -31,6 +31,22 @@ import Testing
         }
     }
 
+    @Test func thePageOffersEachVoiceOnceWithItsSound() {
+        let voices = synthesizer(.flite).voices
+        #expect(
+            voices.map { "\($0.name): \($0.description)" } == [
+                "marin: a woman, medium", "alloy: a woman, low", "sage: a woman, a little low",
+                "coral: a woman, a little high", "nova: a woman, high",
+                "shimmer: a woman, very high", "cedar: a man, medium", "ash: a Scottish man, low",
+                "verse: a Scottish man, medium", "ballad: a Scottish man, high",
+                "fable: a Scottish man, very high", "onyx: a man, artificial, low",
+                "echo: a man, artificial, medium",
+            ])
+        #expect(
+            synthesizer(.natural).voices.first
+                == PageVoice(name: "marin", description: "a man, the most natural"))
+    }
+
     @Test func theErrorSaysHowToInstallTheVoice() async throws {
         let expected = AgentError.unavailable(
             message: "The natural voice is not installed: run `make voice`.")

@@ -113,6 +113,17 @@ import Testing
         #expect(host.requests.count == (parameter == .learnt ? 2 : 1))
     }
 
+    @Test(arguments: StreamOptionsUse.allCases)
+    func theOperatorMayDecideOnStreamOptions(use: StreamOptionsUse) async throws {
+        let host = ScriptedAgentHost(answers: [
+            Self.refused("stream_options is not supported"), Self.fine,
+        ])
+        _ = try? await model { $0.streamOptions = use }.deltas(for: Self.question, on: host)
+        let first = try #require(bodies(of: host).first)
+        #expect(first.contains("stream_options") == (use != .never))
+        #expect(host.requests.count == (use == .learnt ? 2 : 1))
+    }
+
     @Test func cacheMarksAreLeftOutWhereTheyAreRefused() async throws {
         let refused = Self.refused(
             #"{"message":"messages.0.content.0.cache_control: Extra inputs are not permitted"}"#)

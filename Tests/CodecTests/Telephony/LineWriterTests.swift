@@ -110,7 +110,7 @@ import Testing
         #expect(written { ConversationRelayWriter.end(into: &$0) } == #"{"type":"end"}"#)
     }
 
-    @Test(arguments: [LineCoding.mulaw, .alaw, .linear24, .opus])
+    @Test(arguments: [LineCoding.mulaw, .alaw, .linear16, .linear24, .opus])
     func audioInAFormatOfTheSessionsIsNotTouched(coding: LineCoding) {
         let audio: [UInt8] = [1, 2, 3, 4]
         for convert in [coding.appendHeard, coding.appendPlayed] {

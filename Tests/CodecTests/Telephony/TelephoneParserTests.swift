@@ -79,7 +79,7 @@ import Testing
 
     @Test(arguments: [
         ("PCMU", 8_000, LineCoding.mulaw), ("PCMA", 8_000, .alaw), ("OPUS", 16_000, .opus),
-        ("L16", 8_000, .linear8), ("L16", 24_000, .linear24),
+        ("L16", 8_000, .linear8), ("L16", 16_000, .linear16), ("L16", 24_000, .linear24),
     ])
     func telnyxNamesItsCodec(encoding: String, rate: Int, coding: LineCoding) throws {
         let start = try started(
@@ -95,7 +95,7 @@ import Testing
         #expect(start.call.to == "+2")
     }
 
-    @Test(arguments: [("G722", 8_000), ("L16", 16_000), ("AMR-WB", 16_000), ("PCMU", 16_000)])
+    @Test(arguments: [("G722", 8_000), ("L16", 32_000), ("AMR-WB", 16_000), ("PCMU", 16_000)])
     func aCodecThatThisServerLacksIsAnError(encoding: String, rate: Int) {
         #expect(throws: TelephoneError.coding("\(encoding) at \(rate) Hz")) {
             try parsed(
@@ -254,7 +254,7 @@ import Testing
         (.conversationRelay, #"{"type":"prompt"}"#, .missing(.init("voicePrompt"))),
         (.asterisk, "MEDIA_START channel_id:1", .missing(.init("format"))),
         (.asterisk, "MEDIA_START channel_id:1 format:g722", .coding("g722")),
-        (.asterisk, "MEDIA_START channel_id:1 format:slin16", .coding("slin16")),
+        (.asterisk, "MEDIA_START channel_id:1 format:slin12", .coding("slin12")),
         // A rate that no number holds.
         (
             .asterisk, "MEDIA_START channel_id:1 format:slin9300000000000000",

@@ -306,7 +306,7 @@ import Testing
                 vision: true
                 max-tokens: 100
                 fallback: spare
-              - {name: spare, url: "http://s.test/v1"}
+              - {name: spare, url: "http://s.test/v1", stream-options: never}
               - name: brain
                 kind: responses
                 url: http://b.test/v1
@@ -325,9 +325,9 @@ import Testing
             port: 7
             """
         let text =
-            "name=claude url=https://c.test/v1 kind=anthropic models=claude-*|opus key-env=C_KEY "
-            + "model=claude-4 vision=true max-tokens=100 fallback=spare,"
-            + "name=spare url=http://s.test/v1,name=brain url=http://b.test/v1 kind=responses "
+            "name=claude url=https://c.test/v1 kind=anthropic vision=true models=claude-*|opus "
+            + "key-env=C_KEY model=claude-4 max-tokens=100 fallback=spare,"
+            + "name=spare url=http://s.test/v1 stream-options=never,name=brain url=http://b.test/v1 kind=responses "
             + "keep-state=true concurrency=16 queue=0,"
             + "name=team url=redis://r.test kind=redis-stream stream=jobs group=b lease-ms=2000 "
             + "pickup-ms=500 attempts=1 max-jobs=7"

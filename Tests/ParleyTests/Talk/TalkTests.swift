@@ -110,6 +110,56 @@ import Testing
         return progress.handle(type: body["type"]?.string ?? "", body: body)
     }
 
+    private func handle(_ types: [String], in progress: inout ConversationProgress) throws
+        -> [ConversationNotice]
+    {
+        try types.map { try handle("{\"type\":\"\($0)\",\"delta\":\"a\"}", in: &progress) }
+    }
+
+    @Test func theRestOfAnInterruptedReplyIsNoNews() throws {
+        var progress = ConversationProgress()
+        let rest = [
+            "response.output_text.delta", "response.output_audio.delta",
+            "response.function_call_arguments.done", "response.done",
+        ]
+        progress.handleTextSent()
+        _ = try handle(["response.created"], in: &progress)
+        progress.beginInterruption()
+        #expect(try handle(rest, in: &progress) == rest.map { _ in .other })
+        #expect(progress.isTurnOver && !progress.isInterrupting)
+        // The next reply is.
+        _ = try handle(["response.created"], in: &progress)
+        #expect(try handle([rest[0]], in: &progress) == [.replyText("a")])
+    }
+
+    @Test func aReplyThatWasOverWhenItWasInterruptedIsNoFailure() throws {
+        let error = """
+            {"type":"error","error":{"message":"none",\
+            "event_id":"\(ConversationProgress.interruptionID)"}}
+            """
+        var progress = ConversationProgress()
+        progress.handleTextSent()
+        _ = try handle(["response.created", "response.done"], in: &progress)
+        #expect(try handle(error, in: &progress) == .other && progress.isTurnOver)
+        // After a lost connection the end itself may not come again.
+        _ = try handle(["response.created"], in: &progress)
+        progress.beginInterruption()
+        #expect(try handle(error, in: &progress) == .other && !progress.isInterrupting)
+    }
+
+    @Test func anInterruptionLastsWhereTheReplyIsHandedOver() throws {
+        var progress = ConversationProgress()
+        progress.handleTextSent()
+        _ = try handle(["response.created"], in: &progress)
+        progress.beginInterruption()
+        let done = """
+            {"type":"response.done","response":{"status":"incomplete",\
+            "status_details":{"reason":"handed_over"}}}
+            """
+        #expect(try handle(done, in: &progress) == .other)
+        #expect(progress.isInterrupting && !progress.isTurnOver)
+    }
+
     private func item(_ id: String, _ role: String, _ text: String) -> String {
         """
         "item":{"id":"\(id)","type":"message","role":"\(role)","content":[{"text":"\(text)"}]}

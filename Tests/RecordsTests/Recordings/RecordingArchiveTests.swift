@@ -231,19 +231,6 @@ import Testing
         #expect(throws: RecordedSessionError.self) { try RecordedSession("sess_1", in: other.path) }
     }
 
-    @Test func anOperatorErasesTheCompleteRecordingsOfOneSession() throws {
-        let (folder, records) = (Folder(), TemporaryFolder())
-        let recordings = try folder.recordings()
-        recordings.keep(Self.chunk(Self.opus(from: 0), at: 1_000, .end))
-        recordings.keep(Self.chunk(Self.opus(from: 0), at: 1_000, .end, isContinued: true))
-        recordings.keep(Self.chunk(Self.opus(from: 0), at: 1_000, .end, of: "sess_10"))
-        recordings.shutdown()
-        _ = try RecordDatabase(path: records.file(), process: "process_a")
-        let eraser = try RecordEraser(records.file(), recordings: folder.path)
-        #expect(try eraser.erase("sess_1").files == 4)
-        #expect(try folder.files().keys.sorted() == ["sess_10.agent.opus", "sess_10.user.opus"])
-    }
-
     @Test func aConsentThatIsWithdrawnRemovesTheEarlierPartsToo() throws {
         let folder = Folder()
         let recordings = try folder.recordings()

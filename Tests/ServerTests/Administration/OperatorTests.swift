@@ -63,7 +63,7 @@ private struct Scribe: SpeechRecognizer {
         #expect(foreign.answer?.status == 403)
         let watching = answer(SidebandWorld.operatorKey)
         #expect(watching.isOpen && watching.subprotocol == "parley-operator")
-        #expect(watching.eventTypes == ["server.history", "server.overview"])
+        #expect(watching.eventTypes == ["server.history", "server.overview", "server.failures"])
         // Without an upgrade there is nothing to see.
         let peer = world.first.connect()
         peer.send(
@@ -134,6 +134,23 @@ private struct Scribe: SpeechRecognizer {
         #expect((overview["ledger_bytes"]?.int ?? 0) > 0)
         #expect(overview["providers"]?.elements?.count == 0)
         #expect(watching.events("sessions.page").isEmpty, "nobody has asked for sessions")
+    }
+
+    @Test func failuresAreShownWhenThereAreNewOnes() throws {
+        let world = try SidebandWorld()
+        let client = watch(world)
+        #expect(client.events("server.failures").count == 1)
+        let failures = world.second.metrics.recentFailures
+        failures.note(.response, of: "sess_1", code: "upstream_error", reason: "No.")
+        failures.note(.response, of: "sess_2", code: "upstream_error", reason: "No.")
+        pass(3, on: world.second)
+        // Once for both, and not again.
+        #expect(client.events("server.failures").count == 2)
+        let shown = try #require(
+            try last(client, "server.failures")["data"]?.elements.map(Array.init))
+        #expect(shown.map { $0["source"]?.string } == ["sess_2", "sess_1"])
+        #expect(shown[0]["kind"]?.string == "response" && shown[0]["count"]?.int == 1)
+        #expect(shown[0]["code"]?.string == "upstream_error" && shown[0]["reason"]?.string == "No.")
     }
 
     @Test func whatWasBeforeIsShownAtFirst() throws {

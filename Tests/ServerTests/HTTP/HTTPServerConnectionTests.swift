@@ -83,6 +83,7 @@ private final class HTTPDriver {
         case .serving: "serving"
         case .answering(.reply): "answering reply"
         case .answering(.survey): "answering survey"
+        case .answering(.record): "answering record"
         case .answering(.call): "answering call"
         case .answering(.claim): "answering claim"
         case .answering(.sender): "answering sender"

@@ -69,10 +69,43 @@ import Testing
     @Test func thePageIsToldWhatAnswers() throws {
         let response = try get(from: SimulatedServer(agents: agents()))
         #expect(response.status == 200 && response.fields["Cache-Control"] == "no-store")
-        #expect(text(response) == #"{"agent":"guide","tool_servers":["parley"]}"#)
+        let common = #","voices":[],"administers":true,"tool_servers":"#
+        #expect(text(response) == #"{"agent":"guide"\#(common)["parley"]}"#)
         let echo = try get(from: SimulatedServer(agents: agents(PageAgents())))
-        #expect(text(echo) == #"{"agent":"echo","tool_servers":[]}"#)
+        #expect(text(echo) == #"{"agent":"echo"\#(common)[]}"#)
+        var page = PageAgents(kind: .model)
+        page.model = "small"
+        page.voices = [PageVoice(name: "marin", description: "a woman"), PageVoice(name: "x")]
+        let model = try get(from: SimulatedServer(agents: agents(page)))
+        let voices =
+            #"[{"name":"marin","description":"a woman"},{"name":"x","description":""}]"#
+        #expect(
+            text(model) == #"{"agent":"model","model":"small","voices":\#(voices),"#
+                + #""administers":true,"tool_servers":[]}"#)
     }
+
+    /// Where keys are needed, the model's name and the way to `/admin` are for those who have one.
+    @Test(arguments: [
+        ("", false, false), ("sk-wrong-0123456789", false, false), (Self.key, true, false),
+        (Self.operatorKey, true, true),
+    ])
+    func aKeyShowsWhatItsCallerMayUse(key: String, named: Bool, administers: Bool) throws {
+        var page = PageAgents(kind: .model)
+        page.model = "small"
+        var keys = APIKeys()
+        let lines = "\(Self.key)\n\(Self.operatorKey) operator\n"
+        try keys.add(
+            ConfiguredFile(option: "api-keys-file", path: "keys", bytes: Array(lines.utf8)))
+        let server = try SimulatedServer(
+            agents: agents(page), credentials: CredentialRules(keys: keys))
+        let fields = key.isEmpty ? "" : "Authorization: Bearer \(key)\r\n"
+        let answer = try text(get(from: server, fields: fields))
+        #expect(answer.contains(#""model":"small""#) == named)
+        #expect(answer.contains(#""administers":\#(administers)"#))
+    }
+
+    private static let key = "sk-app-0123456789"
+    private static let operatorKey = "sk-operator-0123456789"
 
     @Test func aModelOfThisMachineIsFoundByTheNextLook() throws {
         let list = ModelList(#"{"data":[{"id":"smollm2"},{"id":"other"}]}"#)
@@ -81,7 +114,7 @@ import Testing
             $0.makeUpstream = { _, _ in list }
         }
         let begin =
-            #"{"agent":"model","tool_servers":[],"#
+            #"{"agent":"model","voices":[],"administers":true,"tool_servers":[],"#
             + #""local_model":{"url":"http://127.0.0.1:8000/v1","#
         let first = try text(get(from: server))
         #expect(first == begin + #""state":"unknown","is_used":false}}"#)
@@ -110,7 +143,9 @@ import Testing
         let page = PageAgents(localModelURL: "http://127.0.0.1:8000/v1")
         let server = try SimulatedServer(agents: agents(page))
         let response = try get(from: server, fields: fields, address: address)
-        #expect(text(response) == #"{"agent":"echo","tool_servers":[]}"#)
+        #expect(
+            text(response)
+                == #"{"agent":"echo","voices":[],"administers":false,"tool_servers":[]}"#)
     }
 
     @Test(arguments: [

@@ -86,11 +86,13 @@ import Testing
         #expect(
             open.map(\.path) == [
                 "/healthz", "/readyz", "/.well-known/jwks.json", "/", "/base.css", "/style.css",
-                "/app.js", "/page/hops.js", "/page/log.js", "/page/settings.js",
-                "/page/setup.js", "/page/tools.js", "/page/wave.js", "/admin", "/admin.css",
-                "/admin.js", "/admin/card.js", "/admin/charts.js", "/admin/format.js",
-                "/admin/live.js", "/admin/server.js", "/admin/table.js", "/parley.js",
-                "/parley.d.ts", "/parley/connection.js", "/parley/conversation.js",
+                "/app.js", "/page/hops.js", "/page/log.js", "/page/lost.js",
+                "/page/settings.js", "/page/setup.js", "/page/tools.js", "/page/values.js",
+                "/page/wave.js", "/admin", "/admin.css", "/admin.js", "/admin/card.js",
+                "/admin/charts.js", "/admin/failures.js", "/admin/format.js", "/admin/live.js",
+                "/admin/player.js", "/admin/record.js", "/admin/records.js", "/admin/server.js",
+                "/admin/table.js", "/admin/waterfall.js", "/parley.js", "/parley.d.ts",
+                "/parley/connection.js", "/parley/conversation.js",
                 "/parley/diagnosis.js", "/parley/errors.js", "/parley/liveness.js",
                 "/parley/microphone.js", "/parley/sound.js", "/parley/worklet.js",
             ])
@@ -316,7 +318,9 @@ import Testing
         }
     }
 
-    @Test(arguments: ["/metrics", "/admin/sessions", "/admin/sessions/sess_1"])
+    @Test(arguments: [
+        "/metrics", "/admin/sessions", "/admin/sessions/sess_1", "/admin/records/sess_1",
+    ])
     func aForeignPageLearnsNothing(path: String) throws {
         let head = "GET \(path) HTTP/1.1\r\nHost: voice.example.com\r\n"
         for page in ["Origin: \(Self.foreign)", "Origin: null", "Sec-Fetch-Site: cross-site"] {

@@ -34,8 +34,8 @@ private func bytes(_ part: [String: Any]?) -> [UInt8]? {
             }, limits: limits)
         script.transcripts = [.success("hello"), .success("again")]
         let samples = format.sampleRate.samples(inMilliseconds: milliseconds)
-        let silence: UInt8 = format == .pcm ? 0 : 0xFF
-        let size = format == .pcm ? 2 * samples : samples
+        let silence: UInt8 = format.isPCM ? 0 : 0xFF
+        let size = format.bytesPerSample * samples
         script.append([UInt8](repeating: silence, count: size), at: 0)
         script.send(.inputAudioBufferCommit, at: 10)
         script.run(until: 1_000)
@@ -47,14 +47,14 @@ private func bytes(_ part: [String: Any]?) -> [UInt8]? {
         return (added?["item"] as? [String: Any])?["id"] as? String ?? ""
     }
 
-    @Test(arguments: [AudioFormat.pcm, .pcmu, .pcma])
+    @Test(arguments: [AudioFormat.pcm, .pcm8000, .pcm16000, .pcm48000, .pcmu, .pcma])
     func anItemComesBackWithItsAudioInTheInputFormat(_ format: AudioFormat) {
         let script = script(format, milliseconds: 400)
         script.send(.conversationItemRetrieve(itemID: lastItemID(script)), at: 1_100)
         script.run(until: 2_000)
         let part = retrieved(script).first
         #expect(part?["transcript"] as? String == "hello")
-        let expected = format.sampleRate.samples(inMilliseconds: 400) * (format == .pcm ? 2 : 1)
+        let expected = format.sampleRate.samples(inMilliseconds: 400) * format.bytesPerSample
         #expect(bytes(part)?.count == expected)
         #expect(script.session.retrievals.isEmpty && script.violations == [])
     }

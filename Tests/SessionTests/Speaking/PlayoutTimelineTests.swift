@@ -47,6 +47,17 @@ import Testing
         #expect(playout.position(at: at(5_000))?.heard == 500)
     }
 
+    /// A client that leaves after the last word has heard it, though no input came after it.
+    @Test func atTheEndAllHasLeftThatDoesNotWait() {
+        send(run("a", lasting: 480), at: at(0))
+        playout.handleSent(run("a", from: 480, lasting: 20), at: at(0))
+        #expect(playout.position(at: at(600))?.heard == 480)
+        playout.noteAllSent()
+        #expect(playout.position(at: at(600))?.heard == 500 && !playout.isPlaying(at: at(600)))
+        _ = playout.noteUnsent("a", position: 490 * 48)
+        #expect(playout.position(at: at(600))?.heard == 490)
+    }
+
     @Test func aFrameBeyondTheTruthIsRoundingAndMoreIsNot() {
         send(run("a", lasting: 500), at: at(0))
         #expect(playout.handleAcknowledged("a", milliseconds: 520, at: at(500)) == nil)

@@ -15,7 +15,7 @@ import Testing
     ) -> ScriptedSession {
         ScriptedSession(
             configure, voiceActivity: .installed, modelHearsAudio: modelHearsAudio,
-            notUnderstoodPhrase: phrase)
+            notUnderstood: Phrase(phrase ?? "") ?? .none)
     }
 
     /// Speaks the recording once for each transcript, ten seconds apart.

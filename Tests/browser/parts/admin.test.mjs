@@ -5,9 +5,11 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import { OverheardTranscript } from "../../../.build/js/page/admin/card.js";
 import { History, path, roundUp } from "../../../.build/js/page/admin/charts.js";
-import { bytes, hop, lag, replyDelay, span } from "../../../.build/js/page/admin/format.js";
+import { bytes, hop, hopPair, lag, replyDelay, shortID, span } from "../../../.build/js/page/admin/format.js";
 import { Live } from "../../../.build/js/page/admin/live.js";
+import { reasonName } from "../../../.build/js/page/admin/records.js";
 import { Query } from "../../../.build/js/page/admin/table.js";
+import { hops } from "../../../.build/js/page/admin/waterfall.js";
 
 test("numbers are short", () => {
   assert.deepEqual([0, 999, 1000, 999_949, 999_950, 4.5e9, 3e15].map(bytes),
@@ -18,6 +20,26 @@ test("numbers are short", () => {
   assert.deepEqual([null, undefined, 0, 1234].map(hop), ["–", "–", "0 ms", "1,234 ms"]);
   assert.deepEqual([null, { first_audio_ms: null, first_token_ms: 5 },
     { first_audio_ms: 9, first_token_ms: 5 }].map(replyDelay), [null, 5, 9]);
+});
+
+test("what all ids have is left out, and a pair has one unit", () => {
+  assert.deepEqual(["sess_4zkh", "conn_0_1", "sess_sess_"].map(shortID), ["4zkh", "conn_0_1", "sess_"]);
+  assert.deepEqual([hopPair(310, 4500), hopPair(null, null), hopPair(5, null)],
+    ["310 / 4,500 ms", "–", "5 / – ms"]);
+  assert.deepEqual(["client_closed", "of_a_later_version"].map(reasonName),
+    ["closed by its client", "of a later version"]);
+});
+
+test("a hop begins where the one before has ended", () => {
+  assert.deepEqual(hops({ transcript: 300, first_token: 450, first_audio: 900 }), [
+    { name: "Recognised", start: 0, end: 300 }, { name: "First token", start: 300, end: 450 },
+    { name: "First sound", start: 450, end: 900 },
+  ]);
+  assert.deepEqual(hops({ first_token: 20 }), [{ name: "First token", start: 0, end: 20 }]);
+  // A reply that was begun before the words were final.
+  assert.deepEqual(hops({ transcript: 300, first_token: 200 }).at(-1),
+    { name: "First token", start: 200, end: 200 });
+  assert.deepEqual(hops({}), []);
 });
 
 const point = (time, sessions = 0) => ({

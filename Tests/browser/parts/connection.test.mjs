@@ -168,6 +168,20 @@ test("an attempt that is refused ends the session, and one that meets no server 
   assert.equal(log.at(-1), "credential_refused");
 });
 
+test("tells how long it waits, and comes back sooner when it is told to", async () => {
+  const { browser, connection } = await opened();
+  const waits = [];
+  connection.onWait = (milliseconds) => waits.push(milliseconds);
+  browser.socket.end(1006);
+  await settled();
+  assert.deepEqual([waits, browser.sockets.length], [[500], 1]);
+  connection.hurry();
+  await settled();
+  assert.equal(browser.sockets.length, 2);
+  await browser.pass(500);
+  assert.equal(browser.sockets.length, 2);
+});
+
 test("gives up when the session cannot be there any more", async () => {
   const { browser, log } = await opened();
   browser.answers["/v1/models"] = [0];

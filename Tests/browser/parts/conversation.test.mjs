@@ -54,6 +54,19 @@ test("a reply can be cut twice, and only the end is lost", () => {
   assert.deepEqual([transcript.find("r").text, transcript.find("r").cut], ["One,", " two, three"]);
 });
 
+test("a response outside of the conversation changes nothing", () => {
+  const transcript = new Transcript();
+  const outside = { response_id: "o", item_id: "a" };
+  const changed = tell(transcript, ["response.created", { response: { id: "o", conversation_id: null } }],
+    ["response.created", { response: { id: "r", conversation_id: "conv" } }],
+    ["response.output_item.added", { response_id: "o", item: { id: "a", type: "message" } }],
+    [`${spoken}.delta`, { ...outside, delta: "Hello" }],
+    ["response.done", { response: { id: "o", output: [{ id: "a" }] } }]);
+  assert.deepEqual([changed, transcript.entries], [[], []]);
+  tell(transcript, [`${spoken}.delta`, { response_id: "r", item_id: "b", delta: "Hi" }]);
+  assert.equal(transcript.find("b").text, "Hi");
+});
+
 test("a call that the server makes is an entry with its result", () => {
   const transcript = new Transcript();
   const call = { id: "m", type: "mcp_call", server_label: "parley", name: "count_sessions", arguments: "" };

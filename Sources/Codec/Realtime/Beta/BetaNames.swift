@@ -22,11 +22,12 @@ extension ServerEvent {
 }
 
 extension AudioFormat {
-    /// The name in the beta. Opus, an extension of Parley, has one so that a session that a client
-    /// secret brings along can be reported.
+    /// The name in the beta. Opus and other rates of PCM, extensions of Parley, have one so that a
+    /// session that a client secret brings along can be reported.
     var betaName: String {
         switch self {
         case .pcm: "pcm16"
+        case .pcm8000, .pcm16000, .pcm48000: "pcm16_\(sampleRate.hertz)"
         case .pcmu: "g711_ulaw"
         case .pcma: "g711_alaw"
         case .opus: "opus"

@@ -22,13 +22,13 @@ struct BetaModalitiesRule: ValueRule {
 
 /// `input_audio_format` and `output_audio_format`: a name.
 struct BetaAudioFormatRule: ValueRule {
-    private var names: [String] { AudioFormat.allCases.map(\.betaName) }
+    private var names: [String] { AudioFormat.ofEachType.map(\.betaName) }
 
     var schema: ValueSchema { .choice(names) }
 
     func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> AudioFormat {
         guard let name = value.string,
-            let format = AudioFormat.allCases.first(where: { $0.betaName == name })
+            let format = AudioFormat.ofEachType.first(where: { $0.betaName == name })
         else {
             throw .mismatch(
                 path.text, expected: "one of \(quotedList(names))", value, of: .string)

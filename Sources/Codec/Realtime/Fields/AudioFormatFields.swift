@@ -15,18 +15,26 @@ struct AudioFormatRule: ValueRule {
     }
 
     var schema: ValueSchema {
-        .oneOf(AudioFormat.allCases.map { .object(table(of: $0)) })
+        .oneOf(AudioFormat.ofEachType.map { .object(table(of: $0)) })
+    }
+
+    /// Rates of a type in hertz, in their order.
+    private static func rates(of type: String) -> [Int] {
+        AudioFormat.allCases.filter { $0.wireName == type }.map(\.sampleRate.hertz).sorted()
     }
 
     private func table(of format: AudioFormat) -> ObjectTable {
         let type = FieldEntry(Fields.type.name, .constant(format.wireName), Fields.type.meaning)
-        let hertz = format.sampleRate.hertz
+        let rates = Self.rates(of: format.wireName).map { ValueSchema.integer($0...$0) }
         let rate = FieldEntry(
-            Fields.rate, .integer(hertz...hertz), isRequired: false, isNullable: true,
-            "Samples per second; each format has one rate.")
+            Fields.rate, rates.count > 1 ? .oneOf(rates) : rates[0], isRequired: false,
+            isNullable: true, "Samples per second.")
         switch (format, direction) {
-        case (.pcm, _):
-            return ObjectTable("PCM", "16-bit little-endian samples, mono.", [type, rate])
+        case (.pcm, _), (.pcm8000, _), (.pcm16000, _), (.pcm48000, _):
+            return ObjectTable(
+                "PCM",
+                "16-bit little-endian samples, mono; 24,000 Hz, and others as an extension of Parley.",
+                [type, rate])
         case (.pcmu, _): return ObjectTable("PCMU", "G.711 µ-law.", [type, rate])
         case (.pcma, _): return ObjectTable("PCMA", "G.711 A-law.", [type, rate])
         case (.opus, .input):
@@ -47,18 +55,19 @@ struct AudioFormatRule: ValueRule {
         }
         let fields = try EventFields(value, path: path.text)
         let name = try fields.read(Fields.type)
-        guard let format = AudioFormat.allCases.first(where: { $0.wireName == name }) else {
-            let names = quotedList(AudioFormat.allCases.map(\.wireName))
+        guard let standard = AudioFormat.ofEachType.first(where: { $0.wireName == name }) else {
+            let names = quotedList(AudioFormat.ofEachType.map(\.wireName))
             throw .invalid(
                 fields.path(of: Fields.type.name), "expected one of \(names), got '\(name)'")
         }
-        // Each format has one rate in the protocol, and only PCM's is ever written.
-        let hertz = format.sampleRate.hertz
-        if let rate = fields.value(Fields.rate) {
-            guard rate.int == hertz else {
-                let path = fields.path(of: Fields.rate)
-                throw .mismatch(path, expected: "\(hertz)", rate, of: .number)
-            }
+        guard let rate = fields.value(Fields.rate) else { return standard }
+        let format = AudioFormat.allCases.first {
+            $0.wireName == name && $0.sampleRate.hertz == rate.int
+        }
+        guard let format else {
+            let rates = Self.rates(of: name).map(String.init)
+            let expected = rates.count > 1 ? "one of " + rates.joined(separator: ", ") : rates[0]
+            throw .mismatch(fields.path(of: Fields.rate), expected: expected, rate, of: .number)
         }
         return format
     }

@@ -9,10 +9,14 @@ enum ClientSecretFields: FieldTable {
         "session", .object(with: SessionFields.self),
         "The session that the secret opens, in the form of session.update.")
 
+    static let agent = OptionalField(
+        "agent", .text,
+        "An extension of Parley: the agent of the session, as its operator has named it.")
+
     static var table: ObjectTable {
         ObjectTable(
             "ClientSecretRequest", "Request for a client secret.",
-            [expiresAfter.entry, session.entry])
+            [expiresAfter.entry, session.entry, agent.entry])
     }
 }
 

@@ -4,7 +4,7 @@
 import { Log } from "../page/log.js";
 import { Transcript } from "../parley/conversation.js";
 import { bytes, count, hop, span, stateName } from "./format.js";
-import { setText, showFacts } from "./server.js";
+import { setText, showGroups } from "./server.js";
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
@@ -109,24 +109,28 @@ export class Card {
   /** The session as it is now. */
   show(session) {
     if (session.id !== this.id) return;
-    const { state, facts, parts } = this.#view;
+    const { state, facts, parts, memory } = this.#view;
     setText(state, stateName(session.state));
     state.dataset.state = session.state;
     const turn = session.last_turn;
     const call = session.call;
-    showFacts(facts, [
-      ["Model", session.model ?? "–"],
-      ["Client", session.client ?? "–"],
-      ...(call ? [["Call", `${call.carrier}, ${call.from ?? "unknown"} → ${call.to ?? "unknown"}`]] : []),
-      ["Age, idle", `${span(session.age_ms)}, ${span(session.idle_ms)}`],
-      ["Turns", count(session.turns)],
-      ["Last turn", turn
-        ? `words ${hop(turn.transcript_ms)}, token ${hop(turn.first_token_ms)}, audio ${hop(turn.first_audio_ms)}`
-        : "–"],
-      ["Shard", `${session.shard}`],
-      ["Sidebands", count(session.sidebands)],
-      ["Memory", bytes(session.bytes)],
+    showGroups(facts, [
+      ["Session", [
+        ["Model", session.model ?? "–"],
+        ["Client", session.client ?? "–"],
+        ...(call ? [["Carrier", call.carrier], ["From", call.from ?? "–"], ["To", call.to ?? "–"]] : []),
+        ["Turns", count(session.turns)],
+        ["Sidebands", count(session.sidebands)],
+        ["Shard", `${session.shard}`],
+      ]],
+      ["Time", [["Age", span(session.age_ms)], ["Idle", span(session.idle_ms)]]],
+      ["Last turn", [
+        ["Recognised", hop(turn?.transcript_ms)],
+        ["First token", hop(turn?.first_token_ms)],
+        ["First sound", hop(turn?.first_audio_ms)],
+      ]],
     ]);
+    setText(memory, bytes(session.bytes));
     showParts(parts, session.parts, session.bytes);
   }
 

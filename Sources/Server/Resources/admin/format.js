@@ -45,6 +45,25 @@ export function replyDelay(turn) {
   return turn ? (turn.first_audio_ms ?? turn.first_token_ms) : null;
 }
 
+/** Two times in milliseconds with one unit: `310 / 450 ms`. */
+export function hopPair(one, other) {
+  const number = (value) => (value === null || value === undefined ? "–" : count(value));
+  return one === null && other === null ? "–" : `${number(one)} / ${number(other)} ms`;
+}
+
+/** A session's id without what all of them have, so that the part that differs is seen first. */
+export function shortID(id) {
+  return id.replace(/^sess_/, "");
+}
+
+/** A time of day, with the date where it is another day. */
+export function when(time) {
+  const date = new Date(time);
+  const clock = date.toLocaleTimeString("en-GB");
+  if (date.toDateString() === new Date().toDateString()) return clock;
+  return `${date.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${clock.slice(0, 5)}`;
+}
+
 /** A state as a word for people. */
 export function stateName(state) {
   return state === "connection" ? "No session" : state[0].toUpperCase() + state.slice(1);

@@ -1,6 +1,6 @@
 // The server on the operator's page: its figures, shards and providers.
 
-import { bytes, count, hop, lag } from "./format.js";
+import { bytes, count, hopPair, lag } from "./format.js";
 
 /** Shows `server.overview`. */
 export class ServerView {
@@ -21,13 +21,14 @@ export class ServerView {
   /** Shows the server as it is now. */
   show(server) {
     this.#node.textContent = server.node;
-    showFacts(this.#figures, facts(server));
+    showGroups(this.#figures, facts(server));
     showRows(this.#shards, server.shards.map((shard) => [
       shard.shard, `${(shard.busy_permille / 10).toFixed(1)} %`, lag(shard.lag_us), count(shard.sessions),
       count(shard.connections), bytes(shard.ledger_bytes), count(shard.agent_tasks),
     ]));
-    this.#providers.hidden = server.providers.length === 0;
-    this.#noProviders.hidden = !this.#providers.hidden;
+    this.#noProviders.hidden = server.providers.length > 0;
+    setText(this.#noProviders, server.agent === "model"
+      ? "The model of this server counts no providers." : "No model configured: the demo agent answers.");
     showRows(this.#providers.tBodies[0], server.providers.map((provider) => [
       provider.name, health(provider), count(provider.in_flight), count(provider.waiting),
       count(provider.completed), count(provider.failed), count(provider.refused),
@@ -37,17 +38,29 @@ export class ServerView {
 
 function facts(server) {
   const { states, turns, workers } = server;
-  const turn = ({ p50_ms, p95_ms }) => `${hop(p50_ms)} / ${hop(p95_ms)}`;
+  const turn = ({ p50_ms, p95_ms }) => hopPair(p50_ms, p95_ms);
   return [
-    ["Sessions", `${count(server.sessions)} of ${count(server.max_sessions)}`],
-    ["Speaking, replying", `${count(states.speaking)}, ${count(states.replying)}`],
-    ["Connections", count(server.connections)],
-    ["Memory limit", server.memory_limit_bytes ? bytes(server.memory_limit_bytes) : "none"],
-    ["Held by clients", bytes(server.ledger_bytes)],
-    ["Words, p50 / p95", turn(turns.transcript)],
-    ["First token, p50 / p95", turn(turns.first_token)],
-    ["First audio, p50 / p95", turn(turns.first_audio)],
-    ["Workers' jobs", `${count(workers.running)} run, ${count(workers.queued)} wait`],
+    ["Sessions", [
+      ["Open", `${count(server.sessions)} of ${count(server.max_sessions)}`],
+      ["Speaking", count(states.speaking)],
+      ["Replying", count(states.replying)],
+      ["Connections", count(server.connections)],
+    ]],
+    ["Memory", [
+      ["Process", bytes(server.resident_bytes)],
+      ["Held by clients", bytes(server.ledger_bytes)],
+      ["Limit", server.memory_limit_bytes ? bytes(server.memory_limit_bytes) : "none"],
+    ]],
+    ["Delay of a turn: median / 95\u00a0%", [
+      ["Recognised", turn(turns.transcript)],
+      ["First token", turn(turns.first_token)],
+      ["First sound", turn(turns.first_audio)],
+    ]],
+    ["Jobs of the workers", [
+      ["Running", count(workers.running)],
+      ["Waiting", count(workers.queued)],
+      ["Refused", count(workers.refused)],
+    ]],
   ];
 }
 
@@ -60,8 +73,24 @@ function health({ paused, failed, completed }) {
   return element;
 }
 
+/** Shows groups of names and values, `[title, [[name, value]…]]`, whose elements it keeps. */
+export function showGroups(place, groups) {
+  while (place.childElementCount > groups.length) place.lastChild.remove();
+  groups.forEach(([title, facts], index) => {
+    let group = place.children[index];
+    if (!group) {
+      group = document.createElement("div");
+      group.className = "group";
+      group.append(document.createElement("h3"), document.createElement("dl"));
+      place.append(group);
+    }
+    setText(group.firstChild, title);
+    showFacts(group.lastChild, facts);
+  });
+}
+
 /** Shows names and values in a list of descriptions, whose elements it keeps. */
-export function showFacts(list, facts) {
+function showFacts(list, facts) {
   while (list.childElementCount > facts.length) list.lastChild.remove();
   facts.forEach(([name, value], index) => {
     let pair = list.children[index];

@@ -2,7 +2,7 @@
 // session, and keeps its place while the pointer or the focus is on the rows, so that a click meets the
 // session that was aimed at.
 
-import { bytes, count, hop, replyDelay, span, stateName } from "./format.js";
+import { bytes, count, hop, replyDelay, shortID, span, stateName } from "./format.js";
 import { setText } from "./server.js";
 
 const PAGE_ROWS = 50;
@@ -161,7 +161,8 @@ export class SessionTable extends EventTarget {
     for (const heading of this.#table.tHead.rows[0].cells) row.insertCell().className = heading.className;
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = id;
+    button.textContent = shortID(id);
+    button.title = id;
     const mark = document.createElement("span");
     mark.className = "mark";
     row.cells[0].append(button);
@@ -192,6 +193,8 @@ export class SessionTable extends EventTarget {
     setText(range, data.length
       ? `${count(position + 1)}–${count(last)} of ${count(matching)}${without}` : `0${without}`);
     empty.hidden = data.length > 0;
+    setText(empty, this.query.state || this.query.search ? "No session fits." : "No session is open.");
+    this.#view.pages.hidden = data.length === 0;
     for (const name of ["first", "previous"]) pager[name].disabled = position === 0;
     for (const name of ["next", "last"]) pager[name].disabled = last >= matching;
   }

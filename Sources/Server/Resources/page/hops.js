@@ -9,13 +9,11 @@ const svg = "http://www.w3.org/2000/svg";
 /** Shows the newest turns in a table. */
 export class HopsChart {
   #table;
-  #note;
   #turns = [];
 
-  /** @param {HTMLTableElement} table @param {HTMLElement} note shown while there is no turn */
-  constructor(table, note) {
+  /** @param {HTMLTableElement} table hidden while there is no turn */
+  constructor(table) {
     this.#table = table;
-    this.#note = note;
   }
 
   /** A turn has begun to be measured, or the newest one has reached another hop. */
@@ -37,7 +35,6 @@ export class HopsChart {
 
   #draw() {
     this.#table.hidden = this.#turns.length === 0;
-    this.#note.hidden = this.#turns.length > 0;
     const longest = this.#turns.map((hops) => Math.max(...Object.values(hops)));
     const scale = Math.max(leastScale, ...longest);
     const rows = this.#turns.toReversed().flatMap((hops) => [figures(hops), bar(hops, scale)]);

@@ -1,11 +1,15 @@
 // The conversation on the page: a bubble for each message, a line for each call of a function.
 
+import { inWords } from "./values.js";
+
 /** Shows entries of a transcript in an element. */
 export class Log {
   #element;
   #welcome;
   #userName;
   #shown = new Map();
+  /** Says what struck-through words are, below the first message that has some; null: none has. */
+  #legend = null;
   /** Whether the newest line stays in sight: a user who reads further up is not interrupted. */
   #followsEnd = true;
   #height = 0;
@@ -32,9 +36,31 @@ export class Log {
 
   /** Removes every entry. */
   clear() {
-    for (const element of this.#element.querySelectorAll(".turn, .aside")) element.remove();
+    for (const element of this.#lines) element.remove();
     this.#shown.clear();
+    this.#legend = null;
     this.#welcome.hidden = false;
+  }
+
+  /**
+   * Another conversation begins. What is shown stays, greyed, above a line that says so.
+   * @param {string} text of that line
+   * @param {Set<string>} kept ids of the entries that belong to the new conversation
+   */
+  startOver(text, kept) {
+    const own = new Map([...this.#shown].filter(([id]) => kept.has(id)));
+    const moved = [...own.values()];
+    const past = this.#lines.filter((element) => !moved.includes(element));
+    for (const element of past) {
+      element.classList.add("past");
+      if (element.dataset.state === "pending") element.remove();
+    }
+    this.#shown = own;
+    this.#legend = null;
+    if (past.length === 0) return;
+    this.#append(make("p", "divider", text));
+    this.#element.append(...moved);
+    this.#scrollToEnd();
   }
 
   /** Shows a new or changed entry. */
@@ -47,19 +73,20 @@ export class Log {
     const element = this.#shown.get(entry.id) ?? this.#add(entry);
     if (entry.kind === "call") showCall(element, entry);
     else showMessage(element, entry, this.#userName);
+    if (entry.cut && !this.#legend) {
+      this.#legend = make("p", "aside", "Struck-through words were not heard.");
+      element.after(this.#legend);
+    }
     if (this.#followsEnd) this.#scrollToEnd();
   }
 
-  /** Adds a line of the page's own. */
-  note(text) {
-    const element = document.createElement("p");
-    element.className = "aside";
-    element.textContent = text;
-    this.#append(element);
+  /** Everything but the welcome. */
+  get #lines() {
+    return [...this.#element.children].filter((element) => element !== this.#welcome);
   }
 
   #add(entry) {
-    const element = document.createElement(entry.kind === "call" ? "p" : "div");
+    const element = document.createElement("div");
     element.className = entry.kind === "call" ? "aside call" : `turn ${entry.role}`;
     this.#shown.set(entry.id, element);
     this.#append(element);
@@ -101,11 +128,19 @@ function showMessage(element, { role, text, cut, state }, userName) {
   element.replaceChildren(...parts);
 }
 
+/** Shows a call with its values in words. Where these are not the call's own, a click shows those. */
 function showCall(element, { name, arguments: text, output }) {
-  element.replaceChildren(
-    make("span", "unseen", "Function call: "),
-    make("code", "", `${name}(${text === "{}" ? "" : text})`),
-    make("span", "text", output === undefined ? " …" : ` → ${output}`));
+  const given = inWords(text) ?? text;
+  const result = output === undefined ? undefined : inWords(output) ?? output;
+  const parts = [
+    make("span", "unseen", "Function call: "), make("code", "", `${name}(${given})`),
+    make("span", "text", result === undefined ? " …" : ` → ${result}`),
+  ];
+  if (result === undefined || result === output) return element.replaceChildren(...parts);
+  const [details, summary] = [make("details", "", ""), make("summary", "", "")];
+  summary.append(...parts);
+  details.append(summary, make("code", "", `${name}(${text}) → ${output}`));
+  element.replaceChildren(details);
 }
 
 function make(name, className, text) {

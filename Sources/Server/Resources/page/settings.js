@@ -1,9 +1,10 @@
 // The settings dialog. The browser keeps the settings, but not keys and devices.
 
 const storageKey = "parley-settings";
-const voices = [
+/** The voices of the protocol, for a server that does not say which it has. */
+const protocolVoices = [
   "marin", "cedar", "alloy", "ash", "ballad", "coral", "echo", "sage", "shimmer", "verse",
-];
+].map((name) => ({ name, description: "" }));
 const defaults = {
   voice: "marin", detection: "server_vad", instructions: "", speaks: true, tools: ["get_time"],
 };
@@ -19,6 +20,8 @@ export class Settings {
   values = { ...defaults };
   /** The user has applied settings: receives the values before. */
   onApply = () => {};
+  /** The user wants to hear a voice, by its name. */
+  onListen = () => {};
   /** The user has chosen a device: "microphone" or "speaker", and its id. */
   onDevice = () => {};
   /** The ids of the chosen devices; "" is the browser's choice. */
@@ -33,12 +36,21 @@ export class Settings {
   constructor(tools) {
     this.#tools = tools;
     this.#load();
-    const voice = this.#find("voice");
-    voice.replaceChildren(...voices.map((name) => new Option(name, name)));
+    this.offerVoices([]);
     this.#find("tools").replaceChildren(...Object.entries(tools).map(toolChoice));
     document.getElementById("open-settings").addEventListener("click", () => this.open());
     this.#find("cancel-settings").addEventListener("click", () => this.#dialog.close());
+    this.#find("listen").addEventListener("click", () => this.onListen(this.#find("voice").value));
     this.#form.addEventListener("submit", () => this.#apply());
+  }
+
+  /** Offers the voices of the server, `{name, description}` each; none: those of the protocol. */
+  offerVoices(voices) {
+    const offered = voices.length ? voices : protocolVoices;
+    const select = this.#find("voice");
+    const chosen = select.value;
+    select.replaceChildren(...offered.map(({ name, description }) => new Option(
+      description ? `${name}: ${description}` : name, name, false, name === chosen)));
   }
 
   /** The turn detection of the protocol; null: push to talk. */
@@ -58,6 +70,8 @@ export class Settings {
   async open() {
     const { voice, detection, instructions, speaks, tools } = this.values;
     this.#find("voice").value = voice;
+    // It was chosen at a server that has other voices.
+    if (!this.#find("voice").value) this.#find("voice").selectedIndex = 0;
     this.#find("detection").value = detection;
     this.#find("instructions").value = instructions;
     this.#find("speaks").checked = speaks;

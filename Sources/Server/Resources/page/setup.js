@@ -1,5 +1,5 @@
-// What the server tells the page before a session: which agent answers, which tool servers to offer to
-// it, and whether a model of this machine runs.
+// What the server tells the page before a session: which agent answers, which voices there are, which tool
+// servers to offer, whether a model of this machine runs, and whether the user may open the operator's page.
 
 /** How often the page asks while the server does not know yet, and how long it waits between, in ms. */
 const attempts = 10;
@@ -12,6 +12,9 @@ const guideQuestions = ["What is Parley?", "How many sessions are open?", "Count
 export class Setup {
   #line;
   #agent = "";
+  #model = null;
+  #voices = [];
+  #mayAdminister = false;
   #toolServers = [];
   #reading = 0;
 
@@ -20,17 +23,41 @@ export class Setup {
     this.#line = line;
   }
 
+  /** What answers, as a sentence; "": that is not known. */
+  get sentence() {
+    if (this.isDemo) return "A demo agent answers";
+    return this.#agent ? `${this.#model ?? "A model"} answers` : "";
+  }
+
+  /** Whether an agent without a model answers. */
+  get isDemo() {
+    return ["echo", "guide"].includes(this.#agent);
+  }
+
+  /** The server's voices, `{name, description}` each. */
+  get voices() {
+    return this.#voices;
+  }
+
+  /** Whether the user may open the operator's page. */
+  get mayAdminister() {
+    return this.#mayAdminister;
+  }
+
   /** The tool servers for the agent, as the protocol's tools. */
   get toolServers() {
     return this.#toolServers.map((label) => (
       { type: "mcp", server_label: label, require_approval: "never" }));
   }
 
-  /** Reads the setup. Resolves also where there is none. */
-  async read() {
+  /** Reads the setup, with the user's key or "". Resolves also where there is none. */
+  async read(key) {
     this.#reading += 1;
-    const setup = await fetchSetup();
+    const setup = await fetchSetup(key);
     this.#agent = setup.agent ?? "";
+    this.#model = setup.model ?? null;
+    this.#voices = setup.voices ?? [];
+    this.#mayAdminister = setup.administers ?? false;
     this.#toolServers = setup.tool_servers ?? [];
     this.#showModel(setup.local_model);
     this.#askAgain(setup.local_model, this.#reading);
@@ -49,7 +76,7 @@ export class Setup {
     let known = model;
     for (let attempt = 0; known?.state === "unknown" && attempt < attempts; attempt++) {
       await new Promise((resolve) => { setTimeout(resolve, pause); });
-      const setup = await fetchSetup();
+      const setup = await fetchSetup("");
       // Another reading has begun.
       if (reading !== this.#reading) return;
       known = setup.local_model;
@@ -80,9 +107,11 @@ function sentence({ url, state, model, is_used: isUsed }) {
 /** How long, in ms, the page waits for what its server has before it begins without. */
 const LONGEST_WAIT = 10_000;
 
-async function fetchSetup() {
+async function fetchSetup(key) {
   try {
-    const response = await fetch("page/setup.json", { signal: AbortSignal.timeout(LONGEST_WAIT) });
+    const response = await fetch("page/setup.json", {
+      headers: key ? { Authorization: `Bearer ${key}` } : {}, signal: AbortSignal.timeout(LONGEST_WAIT),
+    });
     return response.ok ? await response.json() : {};
   } catch {
     // The session's own connection shows what is wrong.

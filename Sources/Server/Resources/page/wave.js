@@ -73,7 +73,10 @@ export class Wave {
   }
 }
 
-/** The height of a level, 0 to 1: loudness is heard by its logarithm, over 45 dB. */
-function height(level) {
-  return level > 0 ? Math.max(0, Math.min(1, 1 + Math.log10(level * 3) / 2.25)) : 0;
+/**
+ * The height of a level, 0 to 1: its root. A whisper is seen, and loud syllables differ from each other; the
+ * loudest sound that there is just fits.
+ */
+export function height(level) {
+  return Math.sqrt(Math.min(1, level));
 }

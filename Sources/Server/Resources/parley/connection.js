@@ -109,6 +109,8 @@ export class Connection {
   /** It is back. The first argument is "recovered" where the missed events follow, "retold" where the
    *  whole conversation follows, "anew" where another session has begun; the second is the session. */
   onReturn = () => {};
+  /** The next attempt to come back begins in so many milliseconds. */
+  onWait = () => {};
   /** The connection has ended, and the session with it. Receives an error; null: it was closed here. */
   onEnd = () => {};
   /** The audio that the page has: item and ms; null: none. */
@@ -164,7 +166,7 @@ export class Connection {
     this.#end(error);
   }
 
-  /** There is a network again: comes back now, also where the old connection only seems open. The server
+  /** There may be a network again: comes back now, also where the old connection only seems open. The server
    *  closes that one. */
   hurry() {
     if (!this.#place || this.#hasEnded) return;
@@ -282,7 +284,9 @@ export class Connection {
   #tryAgain(error) {
     if (this.#hasEnded) return;
     if (!this.#place || hopeless.includes(error.code) || this.#isTooLate()) return this.#end(error);
-    this.#timer = this.#host.setTimeout(() => this.#comeBack(), this.#backoff.next());
+    const pause = this.#backoff.next();
+    this.#timer = this.#host.setTimeout(() => this.#comeBack(), pause);
+    this.onWait(pause);
   }
 
   #lose() {

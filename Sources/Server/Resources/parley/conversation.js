@@ -19,6 +19,8 @@ function makeEntry(id, kind, role) {
 export class Transcript {
   #entries = new Map();
   #isRetold = false;
+  /** Responses outside of the conversation that are in progress. */
+  #outside = new Set();
 
   static #handlers = {
     "input_audio_buffer.speech_started"({ item_id }) {
@@ -152,30 +154,30 @@ export class Transcript {
   }
 
   /**
-   * Takes an event of the server.
+   * Takes an event of the server. Those of a response outside of the conversation change nothing.
    * @returns the entries that have changed; one of a deleted item has `isDeleted`
    */
   apply(event) {
+    const response = event.response_id ?? event.response?.id;
+    if (event.type === "response.created" && event.response.conversation_id === null) {
+      this.#outside.add(response);
+    }
+    if (this.#outside.has(response)) {
+      if (event.type === "response.done") this.#outside.delete(response);
+      return [];
+    }
     const changed = Transcript.#handlers[event.type]?.call(this, event);
     return (Array.isArray(changed) ? changed : [changed]).filter(Boolean);
   }
 
   /** The conversation as values for JSON. */
   toJSON() {
-    return this.entries.map(({ id, ...entry }) => {
-      const shown = { id, ...entry };
-      for (const name of ["cut", "output"]) if (!shown[name]) delete shown[name];
-      return shown;
-    });
+    return toValues(this.entries);
   }
 
   /** The conversation as lines of text. */
   toText() {
-    return this.entries.map((entry) => {
-      if (entry.kind === "call") return `[${entry.name}(${entry.arguments}) = ${entry.output ?? ""}]`;
-      const name = entry.role === "user" ? "You" : "Agent";
-      return `${name}: ${entry.text}${entry.cut ? ` [not heard: ${entry.cut.trim()}]` : ""}`;
-    }).join("\n") + "\n";
+    return toText(this.entries);
   }
 
   #message(id, role) {
@@ -212,6 +214,24 @@ export class Transcript {
     }
     return this.#entries.get(id);
   }
+}
+
+/** Entries as values for JSON. */
+export function toValues(entries) {
+  return entries.map((entry) => {
+    const shown = { ...entry };
+    for (const name of ["cut", "output"]) if (!shown[name]) delete shown[name];
+    return shown;
+  });
+}
+
+/** Entries as lines of text. */
+export function toText(entries) {
+  return entries.map((entry) => {
+    if (entry.kind === "call") return `[${entry.name}(${entry.arguments}) = ${entry.output ?? ""}]`;
+    const name = entry.role === "user" ? "You" : "Agent";
+    return `${name}: ${entry.text}${entry.cut ? ` [not heard: ${entry.cut.trim()}]` : ""}`;
+  }).join("\n") + "\n";
 }
 
 /** The words of an item. */

@@ -1,0 +1,127 @@
+// The card of an ended session on the operator's page: what it was, its recording, the hops of its turns, and
+// what was said in it.
+
+import { Log } from "../page/log.js";
+import { cutOff } from "../parley/conversation.js";
+import { OverheardTranscript } from "./card.js";
+import { bytes, count, span, when } from "./format.js";
+import { Player } from "./player.js";
+import { reasonName } from "./records.js";
+import { showGroups } from "./server.js";
+import { showTurns } from "./waterfall.js";
+
+/** Shows what is kept of one session. */
+export class RecordCard {
+  /** The session that is shown; null: none. */
+  id = null;
+  #source;
+  #view;
+  #log;
+  #players = [];
+
+  /** @param view the card's elements */
+  constructor(source, view) {
+    this.#source = source;
+    this.#view = view;
+    this.#log = new Log(view.log, view.silence, "User");
+  }
+
+  /** Shows a session. A refusal is thrown. */
+  async open(id) {
+    this.close();
+    this.id = id;
+    const { card, title, state, facts, turns, remove } = this.#view;
+    title.textContent = id;
+    state.textContent = "…";
+    facts.replaceChildren();
+    turns.replaceChildren();
+    remove.disabled = true;
+    card.hidden = false;
+    card.scrollTop = 0;
+    title.focus();
+    const record = await this.#source.show(id);
+    if (this.id === id) this.#show(record);
+  }
+
+  /** Shows nothing. */
+  close() {
+    this.id = null;
+    for (const player of this.#players) player.close();
+    this.#players = [];
+    this.#view.recordings.replaceChildren();
+    this.#log.clear();
+    this.#view.card.hidden = true;
+  }
+
+  #show({ documents, recordings }) {
+    // Each server that has had the session has a document; the last one has the whole conversation.
+    const first = documents[0];
+    const last = documents.at(-1);
+    const { state, facts, turns, noTurns, remove } = this.#view;
+    state.textContent = last.end ? `Ended: ${reasonName(last.end.reason)}` : "Still open";
+    remove.disabled = !last.end;
+    showGroups(facts, factsOf(first, last));
+    this.#showRecordings(recordings);
+    const all = documents.flatMap((document) => document.turns);
+    showTurns(turns, all);
+    noTurns.hidden = all.length > 0;
+    this.#showWords(last.items);
+  }
+
+  #showRecordings(recordings) {
+    const { recordings: place, noRecording } = this.#view;
+    noRecording.hidden = recordings.length > 0;
+    place.replaceChildren(...recordings.map((recording) => {
+      const element = document.createElement("div");
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "quiet";
+      button.textContent = `Play the recording (${bytes(recording.user_bytes + recording.agent_bytes)})`;
+      const player = new Player(element, (...piece) => this.#source.piece(...piece));
+      this.#players.push(player);
+      button.addEventListener("click", () => player.play(recording).catch((error) => {
+        element.replaceChildren(button, document.createTextNode(` ${error.message}`));
+      }));
+      element.append(button);
+      return element;
+    }));
+  }
+
+  #showWords(items) {
+    const transcript = new OverheardTranscript();
+    for (const { item, speech } of items) {
+      // Of a reply that was cut the item has what was heard, which may be nothing.
+      const written = speech?.written;
+      const shown = written ? { ...item, content: [{ type: "output_text", text: written }] } : item;
+      for (const entry of transcript.apply({ type: "conversation.item.added", item: shown })) {
+        if (written) {
+          const heard = item.content.map(({ transcript: words = "" }) => words).join(" ");
+          Object.assign(entry, { text: heard, cut: cutOff(written, heard) });
+        }
+        this.#log.show(entry);
+      }
+    }
+  }
+}
+
+function factsOf(first, last) {
+  const { model, voice, subject, call } = last.session;
+  const end = last.ended_at ?? last.items.at(-1)?.added_at ?? last.started_at;
+  return [
+    ["Session", [
+      ["Began", when(first.started_at)],
+      ["Lasted", span(Date.parse(end) - Date.parse(first.started_at))],
+      ["Model", model || "–"],
+      ["Voice", voice || "–"],
+      ...(subject ? [["Key", subject]] : []),
+      ...(call ? [["Carrier", call.carrier], ["From", call.from ?? "–"], ["To", call.to ?? "–"]] : []),
+    ]],
+    ["Use", [
+      ["User heard", `${last.audio_in_seconds.toFixed(1)} s`],
+      ["Agent spoke", `${last.audio_out_seconds.toFixed(1)} s`],
+      ["Tokens in", count(last.usage.input_tokens ?? 0)],
+      ["Tokens out", count(last.usage.output_tokens ?? 0)],
+      ["Memory at most", bytes(last.memory_peak_bytes)],
+    ]],
+  ];
+}

@@ -1,0 +1,138 @@
+// What the server itself says in an agent's session, and when:
+//
+//   start ──▶ greeting due ── the client has said how it will be heard, or half a second ──▶ greeted
+//                  └── the user speaks or types, or a response begins ──▶ no greeting
+//
+//   silence after a reply ──▶ prompt ──▶ silence ──▶ prompt … ──▶ farewell ──▶ the session ends
+//         ▲                                                └── the user speaks: from the beginning
+//
+// A client that returns is not greeted again: a session that goes on elsewhere begins with the greeting
+// said.
+
+import Codec
+
+/// How far an agent's session has come with what the server itself says.
+final class AgentConduct {
+    /// How long a client may take to say how it will be heard. 500 ms: clients do so in their first
+    /// message, a way to the server and back after `session.created`.
+    static let settlingTime = Duration.milliseconds(500)
+
+    /// The agent.
+    let agent: SessionAgent
+    /// When the greeting is said at the latest; nil: it was said, or is not wanted any more.
+    fileprivate(set) var greetingDue: Instant?
+    /// Prompts since the user last spoke.
+    fileprivate var prompts = 0
+    /// Whether the farewell was said, or the last silence was: the session ends after it.
+    fileprivate var isLeaving = false
+    /// The response that speech does not interrupt; nil: there is none.
+    fileprivate(set) var protectedResponseID: String?
+
+    init(_ agent: SessionAgent) { self.agent = agent }
+
+    /// Bytes of the object.
+    static let objectBytes = HeapBlock.object(AgentConduct.self)
+
+    /// How long the user may be silent; nil: for ever.
+    var silenceMilliseconds: Int? {
+        guard let silence = agent.settings.silence else { return nil }
+        return isLeaving ? 0 : silence.after.wholeMilliseconds
+    }
+
+    /// The user speaks, or types.
+    func noteUser() {
+        greetingDue = nil
+        prompts = 0
+        isLeaving = false
+    }
+}
+
+extension VoiceSession {
+    /// How far its agent's session has come; nil: it has no agent.
+    var conduct: AgentConduct? { hasAgent ? context.conducts[ObjectIdentifier(self)] : nil }
+
+    /// The language in which the server speaks to the user; nil: it is not known.
+    private var userLanguage: String? { parameters.transcription?.languageHint }
+
+    /// What is said to the user when a turn cannot be answered; nil: nothing.
+    var apology: String? {
+        (conduct?.agent.settings.apology ?? context.apology).text(for: userLanguage)
+    }
+
+    /// What is said to a user of whom no words were recognised; nil: nothing.
+    var notUnderstoodPhrase: String? {
+        (conduct?.agent.settings.notUnderstood ?? context.notUnderstood).text(for: userLanguage)
+    }
+
+    /// The session begins: its agent may speak first.
+    /// - Parameter isSettled: whether the client has already said how it will be heard.
+    func prepareGreeting(isSettled: Bool, at now: Instant) {
+        guard let conduct, conduct.agent.greeting.text(for: userLanguage) != nil else { return }
+        conduct.greetingDue = isSettled ? now : now + AgentConduct.settlingTime
+    }
+
+    /// The client has said how it will be heard.
+    func settleGreeting(at now: Instant) {
+        guard let conduct, conduct.greetingDue != nil else { return }
+        conduct.greetingDue = now
+    }
+
+    /// Says the greeting once it is due and nobody else has begun.
+    func greetIfDue(at now: Instant) {
+        guard let conduct, let due = conduct.greetingDue, due <= now else { return }
+        conduct.greetingDue = nil
+        guard canRespond, speechInput?.speechItemID == nil,
+            let greeting = conduct.agent.greeting.text(for: userLanguage)
+        else { return }
+        say(greeting, for: "greeting", conduct, at: now)
+        if !conduct.agent.settings.isGreetingInterruptible {
+            conduct.protectedResponseID = activeResponse?.id
+        }
+    }
+
+    /// Whether speech may interrupt what is being said.
+    var mayBeInterrupted: Bool {
+        guard let protected = conduct?.protectedResponseID else { return true }
+        return activeResponse?.id != protected
+    }
+
+    /// The user has been silent for as long as the agent waits.
+    /// - Returns: false: the agent has no such rule.
+    func handleAgentSilence(at now: Instant) -> Bool {
+        guard let conduct, let silence = conduct.agent.settings.silence else { return false }
+        _ = userTurn.endQuiet()
+        if !conduct.isLeaving, conduct.prompts < silence.prompts,
+            let prompt = silence.prompt.text(for: userLanguage)
+        {
+            conduct.prompts += 1
+            say(prompt, for: "silence", conduct, at: now)
+        } else if !conduct.isLeaving, let farewell = silence.farewell.text(for: userLanguage) {
+            conduct.isLeaving = true
+            say(farewell, for: "farewell", conduct, at: now)
+        } else {
+            context.outputs.append(.hangUp)
+        }
+        return true
+    }
+
+    /// Says a phrase in a response of its own, which names its occasion in its metadata.
+    private func say(
+        _ phrase: String, for occasion: StaticString, _ conduct: AgentConduct, at now: Instant
+    ) {
+        do {
+            try makeRoom()
+        } catch {
+            return emit(.error(error))
+        }
+        var parameters = ResponseParameters()
+        parameters.metadata = RawJSON(#"{"parley_phrase":"\#(occasion)"}"#)
+        begin(parameters, speechEnd: nil)
+        activeResponse?.say(phrase, incompleteReason: nil, at: now)
+    }
+
+    /// The phrase for a model that is slow, and how long it has; nil: there is none.
+    var filler: (after: Duration, phrase: String)? {
+        guard let filler = conduct?.agent.settings.filler else { return nil }
+        return filler.phrase.text(for: userLanguage).map { (filler.after, $0) }
+    }
+}

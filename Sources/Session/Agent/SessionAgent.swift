@@ -1,0 +1,142 @@
+// An agent as its operator has described it, where that is more than the parameters of a session: what
+// the server itself says in its sessions, and what their clients may change.
+//
+// Not here: which session has which agent (Server/AgentProfiles), and the file (the `parley` command).
+
+import Codec
+
+/// What an operator has settled for the sessions of one agent. Shared by all of them.
+public final class SessionAgent: Sendable {
+    /// What is said when the user says nothing.
+    public struct Silence: Sendable {
+        /// Times of `after`, as of `idle_timeout_ms` but longer: a caller may look for a card.
+        public static let range = 1_000...3_600_000
+
+        /// How long the user is silent after a reply was heard, before something is said. 15 s.
+        public var after = Duration.seconds(15)
+        /// What is said. Empty: nothing, and the session ends after the silence.
+        public var prompt = Phrase.none
+        /// How often that is said before the session ends. 2: one may be missed.
+        public var prompts = 2
+        /// What is said before the session ends.
+        public var farewell = Phrase.none
+
+        /// The defaults.
+        public init() {}
+    }
+
+    /// What is said while the model is slow.
+    public struct Filler: Sendable {
+        /// Times of `after`. A filler of less than 100 ms would precede every answer.
+        public static let range = 100...60_000
+
+        /// How long the model has for its first word before it is said. 1.5 s: silence longer than
+        /// that sounds like a fault.
+        public var after = Duration.milliseconds(1_500)
+        /// What is said.
+        public var phrase = Phrase.none
+
+        /// The defaults.
+        public init() {}
+    }
+
+    /// Its name.
+    public let name: String
+    /// What is said first; empty: the user speaks first.
+    public var greeting: Phrase { settings.greeting }
+    /// The settings.
+    let settings: Settings
+
+    /// The settings of an agent that are no parameters of the protocol's session.
+    public struct Settings: Sendable {
+        /// What is said first; empty: the user speaks first.
+        public var greeting = Phrase.none
+        /// Whether speech interrupts the greeting. True; false where it must be heard, such as a
+        /// notice that the call is recorded.
+        public var isGreetingInterruptible = true
+        /// What happens when the user says nothing; nil: nothing.
+        public var silence: Silence?
+        /// What is said while the model is slow; nil: nothing.
+        public var filler: Filler?
+        /// What is said when a turn cannot be answered; nil: the server's phrase.
+        public var apology: Phrase?
+        /// What is said when no words were recognised; nil: the server's phrase.
+        public var notUnderstood: Phrase?
+        /// What clients may change.
+        public var clientFields = ClientField.ofTheUser
+
+        /// The defaults.
+        public init() {}
+    }
+
+    /// Creates an agent.
+    public init(name: String, _ settings: Settings = Settings()) {
+        self.name = name
+        self.settings = settings
+    }
+}
+
+/// What a client may change of an agent's session. Formats and the transport of audio, the modality of
+/// replies, transcripts and tracing are always the client's. The raw value is the name in settings.
+public enum ClientField: String, CaseIterable, Sendable {
+    case instructions, tools, voice, language
+    case turnDetection = "turn-detection"
+    case noiseReduction = "noise-reduction"
+    /// `max_output_tokens`, `truncation` and `reasoning`.
+    case limits
+
+    /// What depends on the user's ears, mouth and room, and on the client's buttons. What the agent
+    /// is told, and may do, is its operator's.
+    public static let ofTheUser: Set<ClientField> = [
+        .voice, .language, .turnDetection, .noiseReduction,
+    ]
+}
+
+extension SessionUpdate {
+    /// The update without what its client may not change. The client sees what counts in
+    /// `session.updated`; an error would end many a client that always sends its instructions.
+    func limited(to fields: Set<ClientField>, of before: SessionParameters) -> SessionUpdate {
+        var update = self
+        if !fields.contains(.instructions) {
+            update.instructions = .absent
+            update.prompt = .absent
+        }
+        if !fields.contains(.tools) {
+            (update.tools, update.mcpTools) = (.absent, .absent)
+            (update.toolChoice, update.mcpToolChoice) = (.absent, .absent)
+            update.parallelToolCalls = .absent
+        }
+        if !fields.contains(.voice) { (update.voice, update.speed) = (.absent, .absent) }
+        if !fields.contains(.turnDetection) { update.turnDetection = .absent }
+        if !fields.contains(.noiseReduction) { update.noiseReduction = .absent }
+        if !fields.contains(.limits) {
+            (update.maxOutputTokens, update.truncation) = (.absent, .absent)
+            (update.reasoningEffort, update.temperature) = (.absent, .absent)
+        }
+        if !fields.contains(.language), case .value(var transcription) = update.transcription {
+            transcription.language = before.transcription?.language
+            transcription.languages = before.transcription?.languages ?? []
+            update.transcription = .value(transcription)
+        }
+        return update
+    }
+}
+
+extension ResponseParameters {
+    /// The same for one response.
+    func limited(to fields: Set<ClientField>) -> ResponseParameters {
+        var parameters = self
+        if !fields.contains(.instructions) { parameters.instructions = nil }
+        if !fields.contains(.tools) {
+            (parameters.tools, parameters.mcpTools) = (nil, nil)
+            (parameters.toolChoice, parameters.mcpToolChoice) = (nil, nil)
+            parameters.parallelToolCalls = nil
+        }
+        if !fields.contains(.voice) { parameters.voice = nil }
+        if !fields.contains(.limits) {
+            parameters.maxOutputTokens = .absent
+            parameters.temperature = nil
+        }
+        return parameters
+    }
+}

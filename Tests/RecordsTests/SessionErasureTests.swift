@@ -1,0 +1,52 @@
+// What is deleted at the command line: the sessions of one caller, and nobody else's.
+
+import Codec
+import Session
+import Testing
+
+@testable import Records
+
+@Suite struct SessionErasureTests {
+    private let folder = TemporaryFolder()
+
+    /// Ended sessions of callers, in which each caller's name is also said by the next.
+    private func write(_ callers: [String], open: Set<Int> = []) throws {
+        let file = try RecordDatabase(path: folder.file(), process: "process_a")
+        for (number, caller) in callers.enumerated() {
+            var changes = Changes(id: "sess_\(number)")
+            changes.time += 60_000 * number
+            let before = number > 0 ? callers[number - 1] : "nobody"
+            let entry = changes.entry(
+                [changes.question("Put me through to \(before).")], isFirst: true,
+                end: open.contains(number) ? nil : SessionEnd(.clientClosed)
+            ) { $0.summary.subject = caller }
+            _ = try file.write([entry])
+        }
+    }
+
+    @Test func theSessionsOfACallerAreThoseItHad() throws {
+        try write(["anna", "bert", "anna", "carl"])
+        let erasure = try SessionErasure(folder.file(), recordingsFolder: nil)
+        #expect(try erasure.sessions(of: "anna") == ["sess_2", "sess_0"])
+        #expect(try erasure.sessions(of: "ann") == [], "a part of a name is another name")
+        for id in try erasure.sessions(of: "anna") { try erasure.erase(id) }
+        #expect(try erasure.sessions(of: "anna") == [])
+        for id in ["sess_1", "sess_3"] { try erasure.check(id) }
+        #expect(throws: RecordError.self) { try erasure.check("sess_0") }
+    }
+
+    /// More than one page of the search.
+    @Test func manySessionsAreAllFound() throws {
+        try write(Array(repeating: "anna", count: 130))
+        let erasure = try SessionErasure(folder.file(), recordingsFolder: nil)
+        #expect(try erasure.sessions(of: "anna").count == 130)
+    }
+
+    @Test func anOpenSessionIsNotDeleted() throws {
+        try write(["anna"], open: [0])
+        let erasure = try SessionErasure(folder.file(), recordingsFolder: nil)
+        #expect(throws: RecordError.self) { try erasure.check("sess_0") }
+        try erasure.erase("sess_0")
+        #expect(try RecordBrowser(folder.file()).documents("sess_0").count == 1)
+    }
+}
