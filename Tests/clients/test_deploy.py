@@ -1,6 +1,7 @@
 """The files of examples/deploy: what they say is valid for the programs that read them, and agrees with
 what the server does."""
 
+import json
 import pathlib
 import re
 import shutil
@@ -9,7 +10,7 @@ import subprocess
 import kubernetes_validate
 import pytest
 import yaml
-from parley_server import BINARY, HANG_GUARD, ROOT
+from parley_server import BINARY, HANG_GUARD, ROOT, ParleyServer
 
 DEPLOY = ROOT / "examples/deploy"
 OBJECTS = list(yaml.safe_load_all((DEPLOY / "kubernetes/parley.yaml").read_text(encoding="utf-8")))
@@ -145,3 +146,16 @@ def test_systemd_accepts_its_units(tmp_path):
     for path in units[1:]:
         patience = int(re.search(r"^TimeoutStopSec=(\d+)$", path.read_text(), re.MULTILINE).group(1))
         assert drain < 1000 * patience
+
+
+def test_the_dashboard_asks_for_metrics_that_the_server_has():
+    dashboard = json.loads((DEPLOY / "grafana.json").read_text(encoding="utf-8"))
+    # Nothing listens at the model's address, so that there is a failure to count.
+    with ParleyServer("--llm", "http://127.0.0.1:9/v1") as server:
+        assert server.talk("--text", "hello").returncode == 1
+        metrics = server.get("/metrics")[2].decode()
+    shown = set(re.findall(r"^# TYPE (parley_\w+)", metrics, re.MULTILINE))
+    asked = {
+        re.sub("_bucket$", "", name) for panel in dashboard["panels"]
+        for target in panel["targets"] for name in re.findall(r"parley_\w+", target["expr"])}
+    assert len(asked) > 10 and asked <= shown
