@@ -114,14 +114,30 @@ public struct RecordBrowser {
     func delete(_ sessionID: String) throws(RecordError) {
         do {
             switch source {
-            case .file(let database):
-                try database.run(
-                    "DELETE FROM sessions WHERE id = ? AND ended_ms IS NOT NULL", .text(sessionID))
+            case .file(let database): try Self.erase(sessionID, from: database)
             case .postgreSQL(let records): try records.delete(sessionID)
             }
         } catch {
             throw RecordError("the record cannot be deleted: \(error)")
         }
+    }
+
+    /// The words of a session are in its record, and in webhooks that are not sent yet. They are
+    /// overwritten in the file, not only forgotten.
+    private static func erase(
+        _ sessionID: String, from database: SQLiteDatabase
+    ) throws(SQLiteError) {
+        try database.execute("PRAGMA secure_delete = ON")
+        try database.transaction { () throws(SQLiteError) in
+            try database.run(
+                """
+                DELETE FROM webhooks WHERE json_extract(body, '$.data.session_id') = ?1 AND EXISTS
+                    (SELECT 1 FROM sessions WHERE id = ?1 AND ended_ms IS NOT NULL)
+                """, .text(sessionID))
+            try database.run(
+                "DELETE FROM sessions WHERE id = ? AND ended_ms IS NOT NULL", .text(sessionID))
+        }
+        _ = try database.rows("PRAGMA wal_checkpoint(TRUNCATE)") { _ in }
     }
 
     private func reading<Result>(_ read: () throws -> Result) throws(RecordError) -> Result {

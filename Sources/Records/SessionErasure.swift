@@ -28,8 +28,8 @@ public struct SessionErasure {
     }
 
     /// The ended sessions of one caller, the newest first.
-    /// - Parameter caller: the name of a key, the subject of a token, or a telephone number as the
-    ///   carrier has written it.
+    /// - Parameter caller: the name of a key, the subject of a token, or the number that a call came
+    ///   from, as the carrier has written it. Not the number that was called: that is the operator's.
     public func sessions(of caller: String) throws(RecordError) -> [String] {
         var found: [String] = []
         var search = RecordSearch()
@@ -53,8 +53,7 @@ public struct SessionErasure {
         guard let session = (try? parser.parse(Array(document.utf8)))?["session"] else {
             return false
         }
-        let call = session["call"]
-        return [session["subject"], call?["from"], call?["to"]].contains { $0?.string == caller }
+        return [session["subject"], session["call"]?["from"]].contains { $0?.string == caller }
     }
 
     /// Looks whether a session can be erased.

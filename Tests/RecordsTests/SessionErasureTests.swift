@@ -1,6 +1,7 @@
 // What is deleted at the command line: the sessions of one caller, and nobody else's.
 
 import Codec
+import Server
 import Session
 import Testing
 
@@ -33,6 +34,24 @@ import Testing
         #expect(try erasure.sessions(of: "anna") == [])
         for id in ["sess_1", "sess_3"] { try erasure.check(id) }
         #expect(throws: RecordError.self) { try erasure.check("sess_0") }
+    }
+
+    /// What was said is not in the file any more, neither in a record nor in a webhook.
+    @Test func theWordsAreOverwritten() throws {
+        try write(["anna", "bert"])
+        let database = try SQLiteDatabase(path: folder.file())
+        for id in ["sess_0", "sess_1"] {
+            try database.run(
+                "INSERT INTO webhooks (id, body, created_ms, attempts, due_ms) VALUES (?, ?, 0, 0, 0)",
+                .text("msg_" + id),
+                .text(#"{"data":{"session_id":"\#(id)","words":"secret \#(id)"}}"#))
+        }
+        try SessionErasure(folder.file(), recordingsFolder: nil).erase("sess_0")
+        #expect(try database.number("SELECT count(*) FROM webhooks") == 1)
+        let bytes = try WholeFile.read(folder.file(), maxBytes: 1 << 24)
+        let text = String(decoding: bytes, as: UTF8.self)
+        #expect(!text.contains("secret sess_0") && !text.contains("through to nobody"))
+        #expect(text.contains("secret sess_1") && text.contains("through to anna"))
     }
 
     /// More than one page of the search.

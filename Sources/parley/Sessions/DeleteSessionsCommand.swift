@@ -21,8 +21,8 @@ struct DeleteSessionsCommand: ParsableCommand {
 
     @Option(
         help: """
-            All sessions of this caller: the name of a key, the subject of a token, or a telephone \
-            number as the carrier writes it.
+            All sessions of this caller: the name of a key, the subject of a token, or the number that \
+            calls came from, as the carrier writes it.
             """)
     var caller: String?
 
