@@ -26,7 +26,7 @@ def help_of(*command):
 def options(*command):
     # Of a flag and its opposite the help shows `--resume/--no-resume`.
     found = set(OPTION.findall(help_of(*command).replace("/--", " --")))
-    if command == ("serve",):
+    if command in {("serve",), ("check",)}:
         # Its help names the most used ones. A unit test keeps the list of all of them true.
         reference = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
         found |= {f"--{name}" for name in re.findall(r"^#+ `?([a-z0-9-]+)`?$", reference, re.MULTILINE)}
