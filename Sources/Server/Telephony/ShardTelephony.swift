@@ -32,8 +32,9 @@ extension Shard {
         on connection: Connection
     ) {
         guard let upgrade = validUpgrade(of: request, on: connection) else { return }
-        let seeker = seeker(of: request, by: caller, on: connection)
+        var seeker = seeker(of: request, by: caller, on: connection)
         do throws(PlaceRefusal) {
+            seeker.profile = try profile(askedForBy: request, for: caller)
             release(try reservePlace(for: seeker, to: lineParameters))
         } catch {
             return send(answer(to: error, of: seeker), to: request, on: connection)
@@ -48,6 +49,16 @@ extension Shard {
         telephony.insert(line, at: connection.token)
         metrics.add(.callsOpen)
         perform([.settle, .rearm], on: connection)
+    }
+
+    /// The agent that the URL of a line names; nil: it names none, and the call may.
+    private func profile(
+        askedForBy request: HTTPRequest, for caller: Caller
+    ) throws(PlaceRefusal) -> AgentProfile? {
+        guard let name = request.queryValue("agent"), !name.isEmpty else { return nil }
+        do throws(RefusalReason) { return try profile(named: name, for: caller) } catch {
+            throw .credential(error)
+        }
     }
 
     /// What the session of a line begins with.
