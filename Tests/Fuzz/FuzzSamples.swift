@@ -207,6 +207,11 @@ enum EventSamples {
         TextSample("text-only", textOnly),
         TextSample("mu-law", muLaw),
         TextSample(
+            "rates",
+            #"{"type":"session.update","session":{"type":"realtime","audio":{"input":{"#
+                + #""format":{"type":"audio/pcm","rate":16000}},"#
+                + #""output":{"format":{"type":"audio/pcm","rate":48000}}}}}"#),
+        TextSample(
             "session-full",
             #"{"type":"session.update","session":{"type":"realtime","audio":{"input":{"#
                 + #""format":{"type":"audio/pcm","rate":24000},"noise_reduction":null,"#

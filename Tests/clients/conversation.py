@@ -235,10 +235,10 @@ class Conversation:
         if item_id:
             line["item"] = self.alias(item_id)
         if audio_ms is not None:
-            if response_id not in self.audio_lines:
-                self.audio_lines[response_id] = line
+            if item_id not in self.audio_lines:
+                self.audio_lines[item_id] = line
                 self.seen.append(line)
-            first = self.audio_lines[response_id]
+            first = self.audio_lines[item_id]
             first["audio_ms"] = first.get("audio_ms", 0) + audio_ms
             first["last"] = at
             return
@@ -259,7 +259,7 @@ class Conversation:
             parts = [part for output in response["output"] for part in output.get("content", [])]
             texts = [part.get("transcript") or part.get("text") for part in parts]
             if any(texts):
-                line["said"] = "".join(filter(None, texts))
+                line["said"] = " ".join(filter(None, texts))
         self.seen.append(line)
 
     def alias(self, identifier):

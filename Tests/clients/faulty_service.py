@@ -63,6 +63,7 @@ class FaultyService:
             if not head:
                 return
             if head.startswith(b"GET /v1/models ") and not self.lists_models:
+                self.connections -= 1
                 connection.sendall(NO_LIST)
                 return
             self.requests.append(head)

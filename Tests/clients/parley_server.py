@@ -33,6 +33,8 @@ PATIENT_LIMITS = {
         "MCP_CALL_TIMEOUT",
     )
 }
+# Clients of tests stand for those that are elsewhere, and are not told why a service has failed.
+STRANGERS = {"PARLEY_EXPLAIN_FAILURES": "false"}
 BINARY = os.environ.get("PARLEY_TEST_BINARY", str(ROOT / ".build/release/parley"))
 
 
@@ -90,7 +92,7 @@ class ParleyServer:
             self.arguments = ["nice", "-n", str(niceness), *self.arguments]
         self.environment = {
             name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")
-        } | PATIENT_LIMITS | environment
+        } | PATIENT_LIMITS | STRANGERS | environment
         logs = ROOT / ".build/test"
         logs.mkdir(parents=True, exist_ok=True)
         self.log_path = logs / f"serve-{os.getpid()}-{next(NUMBERS)}.log"

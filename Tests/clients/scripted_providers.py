@@ -43,14 +43,16 @@ def handler(provider):
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def setup(self):
-            provider.connections += 1
-            super().setup()
+        # A connection counts with its first turn: a server that starts asks for the list of models.
+        has_turn = False
 
         def log_message(self, *_):
             pass
 
         def do_POST(self):
+            if not self.has_turn:
+                self.has_turn = True
+                provider.connections += 1
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             provider.requests.append({"path": self.path, "headers": self.headers, "body": body})
             try:

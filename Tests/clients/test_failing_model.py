@@ -13,7 +13,7 @@ from websockets.sync.client import connect
 
 KEY = "k" * 24
 REFUSED = answer(json.dumps({"error": {"message": "Incorrect API key provided."}}).encode(), status=401)
-OPTIONS = ["--service-retries", "0"]
+OPTIONS = ["--service-retries", "0", "--explain-failures"]
 
 
 def spoken_turn(server, **headers):
@@ -78,13 +78,14 @@ def test_the_apology_is_a_setting(phrase, said):
 
 
 def test_others_are_not_told_the_cause(tmp_path):
-    """One whose key does not open the operator's pages, and one behind a proxy."""
+    """One whose key does not open the operator's pages, one behind a proxy, and one where it is off."""
     keys = tmp_path / "keys"
     keys.write_text(f"{KEY} name=shop\n")
     with FaultyService(REFUSED) as service:
         for options, headers in [
             (["--api-keys-file", str(keys)], {"Authorization": f"Bearer {KEY}"}),
             ([], {"X-Forwarded-For": "192.0.2.1"}),
+            (["--explain-failures", "false"], {}),
         ]:
             with ParleyServer("--llm", service.url, *OPTIONS, *options) as server:
                 message = cause(spoken_turn(server, **headers)[0])

@@ -206,6 +206,7 @@ def test_a_failed_transcription_is_told_and_the_session_lives(
             assert failed.type == FAILED and failed.error.code and failed.error.message
             assert service.url not in failed.to_json() and "sk-" not in failed.to_json()
             assert len(service.asked(TRANSCRIPTIONS)) == attempts
+            assert (await session.until("response.done")).response.status == "failed"
             service.behaviours.clear()
             events = await reply(session, "It works again.")
             assert [e.response.status for e in events if e.type == "response.done"] == ["completed"]

@@ -169,6 +169,14 @@ extension Shard {
         }
     }
 
+    /// Whether a caller may know why a service has failed: an operator on this machine.
+    func mayKnowCauses(
+        _ caller: Caller, _ request: HTTPRequest, on connection: Connection
+    ) -> Bool {
+        configuration.explainsFailures && caller.access == .operator
+            && isLocal(request, on: connection)
+    }
+
     /// The agent of a request's session; nil: it has none.
     private func profile(
         of request: HTTPRequest, by caller: Caller
@@ -185,7 +193,7 @@ extension Shard {
         PlaceSeeker(
             caller: caller, client: source(of: request, on: connection).client,
             tag: tag(of: caller, sending: request, on: connection),
-            isLocalOperator: caller.access == .operator && isLocal(request, on: connection))
+            isLocalOperator: mayKnowCauses(caller, request, on: connection))
     }
 
     /// Takes a place within the limits of the caller and of the server.

@@ -384,11 +384,20 @@ public struct ServerConfiguration: Sendable {
 
     /// False: logs have neither transcripts nor texts.
     public var logContent = false
+    /// True: who tries the server at its own machine need not look for the log.
+    public var explainsFailures = true
 
     private static let logging: [Setting<Self>] = [
         .toggle(
             "log-content", \.logContent,
-            "Whether transcripts and texts of conversations may appear in logs.")
+            "Whether transcripts and texts of conversations may appear in logs."),
+        .toggle(
+            "explain-failures", \.explainsFailures,
+            """
+            Whether a client on this machine that may open the pages of operators is told why a service \
+            has failed, as the log is. Switch it off behind a proxy of this machine that adds no field \
+            such as X-Forwarded-For.
+            """),
     ]
 
     // MARK: Agents

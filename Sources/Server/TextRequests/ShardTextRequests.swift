@@ -94,8 +94,7 @@ extension Shard {
             [reviewTextRequest] in reviewTextRequest(token)
         }
         let chat = asked.chatID.map { ChatKey(of: caller, id: $0) }
-        live.work.explainsFailures =
-            caller.access == .operator && isLocal(request, on: connection)
+        live.work.explainsFailures = mayKnowCauses(caller, request, on: connection)
         let textRequest = TextRequest(
             token: token, live: live, log: log, chat: chat,
             client: source(of: request, on: connection).client, stopWords: asked.stopWords,

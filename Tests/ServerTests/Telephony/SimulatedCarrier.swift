@@ -87,6 +87,11 @@ final class SimulatedCarrier {
         for _ in 0..<silence / 20 { pass(quiet) }
     }
 
+    /// The caller's audio is not sent for so long.
+    func stopSending(for milliseconds: Int) {
+        for _ in 0..<milliseconds / 20 { pass([]) }
+    }
+
     private func takeMessages() {
         for message in client.messages[taken...] {
             guard case .text(let text) = message, let root = try? JSONParser().parse(text) else {

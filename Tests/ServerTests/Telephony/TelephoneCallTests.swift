@@ -50,6 +50,25 @@ import Testing
         #expect(world.server.metrics.total(of: .callsOpen) == 0)
     }
 
+    /// The carrier sends nothing after the speech, as some do in silence. The gap ends the turn.
+    @Test(arguments: [300, 1_000])
+    func aLineThatStopsSendingCountsAsSilence(gap: Int) throws {
+        let world = try CallWorld { $0.session.audioGapMilliseconds = gap }
+        let line = SimulatedCarrier(world.server)
+        // The recording's words end at about 2.3 s.
+        line.say(Array(try speech.get().prefix(115)))
+        // The silence that ends a turn is 500 ms, of which the recording may have some.
+        line.stopSending(for: max(gap, 400) - 60)
+        #expect(world.agent.requests.isEmpty)
+        line.stopSending(for: 300)
+        #expect(world.agent.requests.map(\.messages) == [[.user("go forward ten meters")]])
+        line.stopSending(for: 6_000)
+        #expect(line.playedMilliseconds == 60 * CallAgent.reply.count)
+        // The line sends again: the next turn is heard.
+        line.say(try speech.get(), silence: 1_000)
+        #expect(world.agent.requests.count == 2)
+    }
+
     @Test(arguments: [
         (TelephoneCarrier.twilio, SimulatedCarrier.Shape.twilio), (.vobiz, .plivo),
     ])
