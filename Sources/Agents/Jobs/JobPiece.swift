@@ -17,6 +17,8 @@ enum JobPieceError: Error, Equatable {
 /// A piece of the answer to a job.
 struct JobPiece: Equatable {
     enum Content: Equatable {
+        /// Text of the answer, which may begin and end within a character.
+        case text([UInt8])
         /// The answer goes on with these.
         case deltas([ModelDelta])
         /// These are the last ones.
@@ -57,8 +59,8 @@ struct JobPiece: Equatable {
         byteCount = fields.reduce(0) { $0 + $1.value.count }
         switch try text("type") {
         case "text":
-            let said = try text("text")
-            content = .deltas(said.isEmpty ? [] : [.text(said)])
+            guard let bytes = fields["text"] else { throw .badField("text") }
+            content = .text(bytes)
         case "call":
             let name = try text("name")
             guard !name.isEmpty else { throw .badField("name") }

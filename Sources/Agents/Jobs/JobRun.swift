@@ -73,6 +73,7 @@ struct JobRun {
     private var phase = Phase.waiting
     private var limits: JobLimits
     private var news = JobNews()
+    private var text = JobText()
     private var nextPiece = 1
     private var receivedBytes = 0
     /// When the last piece came.
@@ -125,15 +126,20 @@ struct JobRun {
         if news.end == .lost || news.end == .gone { news.end = nil }
         lastPiece = now
         switch piece.content {
-        case .deltas(let deltas): return buffer(deltas, piece.byteCount, at: now)
+        case .text(let bytes):
+            return buffer(Self.delta(text.text(of: bytes)), piece.byteCount, at: now)
+        case .deltas(let deltas):
+            return buffer(Self.delta(text.finish()) + deltas, piece.byteCount, at: now)
         case .end(let deltas):
-            news.deltas += deltas
+            news.deltas += Self.delta(text.finish()) + deltas
             end(.completed)
         case .error(let message):
             fail(.upstream(status: 0, message: "A worker could not answer: \(message)"))
         }
         return false
     }
+
+    private static func delta(_ text: String) -> [ModelDelta] { text.isEmpty ? [] : [.text(text)] }
 
     private mutating func buffer(_ deltas: [ModelDelta], _ bytes: Int, at now: Instant) -> Bool {
         news.deltas += deltas

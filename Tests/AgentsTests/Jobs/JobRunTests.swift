@@ -17,8 +17,8 @@ func jobFields(_ fields: [String: String]) -> [String: [UInt8]] {
     }
 
     @Test func eachTypeIsRead() throws {
-        #expect(try piece(["type": "text", "text": "Hé "]).content == .deltas([.text("Hé ")]))
-        #expect(try piece(["type": "text", "text": ""]).content == .deltas([]))
+        #expect(try piece(["type": "text", "text": "Hé "]).content == .text(Array("Hé ".utf8)))
+        #expect(try piece(["type": "text", "text": ""]).content == .text([]))
         #expect(try piece(["type": "message_end"]).content == .deltas([.messageEnded]))
         #expect(
             try piece(["type": "call", "name": "look", "call_id": "c", "arguments": #"{"a":1}"#])
@@ -60,10 +60,11 @@ func jobFields(_ fields: [String: String]) -> [String: [UInt8]] {
         #expect(throws: error) { try piece(fields) }
     }
 
-    @Test func textThatIsNoUTF8IsAnError() {
-        var fields = jobFields(["n": "1", "type": "text"])
-        fields["text"] = [0xC3, 0x28]
-        #expect(throws: JobPieceError.badField("text")) { try JobPiece(job: "t", fields: fields) }
+    @Test(arguments: ["call_id", "name", "arguments"]) func aCallThatIsNoUTF8IsAnError(name: String)
+    {
+        var fields = jobFields(["n": "1", "type": "call", "name": "book"])
+        fields[name] = [0xC3, 0x28]
+        #expect(throws: JobPieceError.badField(name)) { try JobPiece(job: "t", fields: fields) }
     }
 }
 
@@ -107,6 +108,41 @@ func jobFields(_ fields: [String: String]) -> [String: [UInt8]] {
         #expect(run.isOver && news() == JobNews(end: .completed))
         _ = try say(4, "d")
         #expect(!run.hasNews)
+    }
+
+    /// Each way to cut five characters of one to four bytes into two pieces, and into pieces of a byte.
+    @Test func textMayBeCutWithinACharacter() throws {
+        let text = "aé€😀!"
+        let bytes = Array(text.utf8)
+        let cuts = (0...bytes.count).map { [bytes[..<$0], bytes[$0...]] }
+        for pieces in cuts + [bytes.indices.map { bytes[$0...$0] }] {
+            #expect(try said(in: pieces.map { Array($0) }) == text)
+        }
+    }
+
+    @Test(
+        arguments: [
+            ([[0xC3, 0x28]], "\u{FFFD}("), ([[0xF0, 0x9F], Array("a".utf8)], "\u{FFFD}a"),
+            ([[0xE2, 0x82]], "\u{FFFD}"), ([[0x80]], "\u{FFFD}"),
+        ] as [([[UInt8]], String)])
+    func bytesThatAreNoCharacterAreReplaced(pieces: [[UInt8]], text: String) throws {
+        #expect(try said(in: pieces) == text)
+    }
+
+    /// The words of an answer in these pieces.
+    private func said(in pieces: [[UInt8]]) throws -> String {
+        var run = run
+        for (index, bytes) in pieces.enumerated() {
+            var fields = jobFields(["n": "\(index + 1)", "type": "text"])
+            fields["text"] = bytes
+            _ = run.handle(try JobPiece(job: "t", fields: fields), at: .milliseconds(0))
+        }
+        _ = run.handle(try end(pieces.count + 1), at: .milliseconds(0))
+        let news = run.takeNews(at: .milliseconds(0)).news
+        #expect(news.end == .completed)
+        return news.deltas.reduce(into: "") { said, delta in
+            if case .text(let text) = delta { said += text }
+        }
     }
 
     @Test mutating func aGapFailsTheRun() throws {
