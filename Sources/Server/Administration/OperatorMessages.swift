@@ -126,6 +126,9 @@ struct ServerOverview {
 
 /// The other messages to an operator's page.
 enum OperatorMessage {
+    /// The subprotocol of an operator's page, beside which its key is another one.
+    static let subprotocol = "parley-operator"
+
     /// `server.history`: samples as arrays, which are a third of the bytes of objects.
     static func history(_ samples: [HistorySample]) -> ByteWriter {
         var json = JSONWriter(ByteWriter(capacity: 256 + 48 * samples.count))

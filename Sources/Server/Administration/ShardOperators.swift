@@ -10,9 +10,6 @@ import Codec
 import Session
 
 extension Shard {
-    /// The subprotocol of an operator's page, beside which its key is another one.
-    static var operatorSubprotocol: String { "parley-operator" }
-
     // MARK: Coming and going
 
     /// A request for an operator's WebSocket.
@@ -24,11 +21,9 @@ extension Shard {
             return send(RouteFailure.tooManyOperators.response, to: request, on: connection)
         }
         guard let upgrade = validUpgrade(of: request, on: connection) else { return }
-        connection.isOperator = true
         let view = OperatorView(subject: caller.subject)
         operators.insert(view, at: connection.token)
-        accept(
-            upgrade, subprotocols: [Self.operatorSubprotocol], compresses: false, on: connection)
+        accept(upgrade, as: .operator, on: connection)
         guard connection.state == .webSocket else { return endSession(of: connection) }
         logger.info(
             "an operator watches the server", metadata: ["operator": "\(view.subject ?? "none")"])

@@ -111,10 +111,4 @@ extension Shard {
         guard connection.pauses.contains(.work) else { return nil }
         return now + work.wait(of: connection.token, at: now)
     }
-
-    /// The deadline of a connection has come: it goes on where its budget has filled.
-    func reviewWork(of connection: Connection) {
-        guard let due = workDeadline(of: connection), due <= now else { return }
-        perform(connection.takeMessagesAgain(after: .work), on: connection)
-    }
 }

@@ -89,11 +89,28 @@ final class Connection {
         case closed
     }
 
+    /// What it serves. Each role but the first is a WebSocket's.
+    enum Role: UInt8 {
+        /// Requests over HTTP; no WebSocket yet.
+        case http
+        /// Every message is sent back.
+        case echo
+        /// The client of a session.
+        case client
+        /// It shows a session that has another client (SidebandTable).
+        case sideband
+        /// An operator watches the server on it (OperatorTable).
+        case `operator`
+        /// A telephone line (LineTable), whose session begins with the call.
+        case line
+    }
+
     /// Its name on its shard. It changes once at most: with another connection's (`exchange`).
     @exclusivity(unchecked) fileprivate(set) var token: EventToken
     /// The socket; `noHandle` where it is gone, or has moved to another shard.
     @exclusivity(unchecked) var handle: IOHandle
     @exclusivity(unchecked) var state = State.http
+    @exclusivity(unchecked) var role = Role.http
     /// Whether it is queued for the flush.
     @exclusivity(unchecked) var isDirty = false
     /// Whether its ledger is to be settled at the end of the tick.
@@ -143,14 +160,9 @@ final class Connection {
     @exclusivity(unchecked) var webSocket: WebSocketConnection?
     /// Bits of the window that messages to the peer are compressed with; 0: they are not.
     var deflateWindowBits: UInt8 = 0
-    /// Whether it shows a session that has another client. In the padding behind the bits.
-    var isSideband = false
-    /// Whether an operator watches the server on it (OperatorTable). In the same padding.
-    var isOperator = false
-    /// Whether sidebands see the events of its session (SessionObservation). In the same padding.
+    /// Whether sidebands see the events of its session (SessionObservation). In the padding behind the
+    /// bits.
     @exclusivity(unchecked) var isObserved = false
-    /// Whether it is a telephone line (TelephoneLine). In the same padding.
-    @exclusivity(unchecked) var isTelephone = false
     /// Compression that remembers earlier messages, where there was memory for it.
     var contexts: CompressionContexts?
     @exclusivity(unchecked) var live: LiveSession?
@@ -172,13 +184,11 @@ final class Connection {
     /// Of a connection without an unfinished message.
     static var noMessageDue: Instant { Instant(nanoseconds: .max) }
 
-    /// Whether it is a WebSocket without a session, which sends back what it gets.
-    var isEcho: Bool {
-        state == .webSocket && live == nil && !isSideband && !isTelephone && !isOperator
-    }
+    /// Whether it sends messages back, and is not closing.
+    var isEcho: Bool { role == .echo && state == .webSocket }
 
     /// Whether it is a line whose call has not begun.
-    private var awaitsCall: Bool { isTelephone && live == nil }
+    var awaitsCall: Bool { role == .line && live == nil }
 
     /// Whether its session has yet to hear the rest of a long message; everything of the client
     /// that follows waits.
@@ -212,53 +222,6 @@ final class Connection {
         // No peer is waited for. The session of a detached one has a deadline of its own.
         case .detached, .closed: return Self.noMessageDue
         }
-    }
-
-    /// The meaning of a WebSocket's deadline that has passed.
-    enum Overdue {
-        /// More than the soft limit of output has waited for too long.
-        case slowReader
-        /// The server does not read, so that the client may have sent all that is missing.
-        case paused
-        /// A message takes too long.
-        case slowMessage
-        /// Neither side has sent a message for too long.
-        case idleMessages
-        /// A carrier has connected and has not begun the call.
-        case noCall
-        /// The client has not answered a ping.
-        case silence
-        /// The client is silent: it gets a ping.
-        case ping
-    }
-
-    /// Why the deadline of a WebSocket has passed; nil: it has not, or the ping is on its way.
-    func overdue(at peerTime: Instant, _ configuration: ServerConfiguration) -> Overdue? {
-        if let since = backlog?.overSoftLimitSince,
-            peerTime >= since + configuration.slowReaderTimeout
-        {
-            return .slowReader
-        }
-        if isPaused { return .paused }
-        if awaitsCall, peerTime >= phaseStart + configuration.headerTimeout { return .noCall }
-        if peerTime >= messageDue { return .slowMessage }
-        let idle = configuration.messageIdleTimeout
-        if idle > .zero, peerTime >= lastMessage + idle { return .idleMessages }
-        if peerTime >= lastReceived + configuration.idleTimeout { return .silence }
-        return isPinged ? nil : .ping
-    }
-
-    private func webSocketDeadline(_ configuration: ServerConfiguration) -> Instant {
-        let silence = isPinged ? configuration.idleTimeout : configuration.pingInterval
-        var due = min(lastReceived + min(silence, configuration.idleTimeout), messageDue)
-        if awaitsCall { due = min(due, phaseStart + configuration.headerTimeout) }
-        if configuration.messageIdleTimeout > .zero {
-            due = min(due, lastMessage + configuration.messageIdleTimeout)
-        }
-        if let since = backlog?.overSoftLimitSince {
-            due = min(due, since + configuration.slowReaderTimeout)
-        }
-        return due
     }
 }
 

@@ -168,23 +168,9 @@ extension Shard {
 
     /// When the connection must next be looked at.
     func nextDeadline(of connection: Connection) -> Instant {
-        let protocolDeadline = connection.protocolDeadline(configuration)
-        // "Never" is no time of the peers' clock.
-        let own =
-            protocolDeadline == Connection.noMessageDue
-            ? protocolDeadline : time(ofPeerTime: protocolDeadline)
-        var due = workDeadline(of: connection).map { min(own, $0) } ?? own
-        guard let live = connection.live else { return due }
-        due = min(due, live.deadline ?? due)
-        if let end = live.grant?.end { due = min(due, end) }
-        if connection.isTelephone, let keys = telephony[connection.token]?.deadline {
-            due = min(due, keys)
-        }
-        if let resume = live.resume {
-            due = min(due, resume.deadline(sessionEnd: live.grant?.end))
-        }
-        if let change = live.session.recorder?.deadline { due = min(due, change) }
-        return due
+        var first = Connection.noMessageDue
+        forEachTimer(of: connection) { _, due in first = min(first, due) }
+        return first
     }
 
     /// The entry of a connection has expired; it is given a new one in any case.
@@ -194,27 +180,53 @@ extension Shard {
         connection.deadline = deadlines.schedule(
             .connection(slot), at: now + configuration.closeTimeout)
         if let live = connection.live { tellWhetherAway(live, on: connection) }
-        if let live = connection.live, let due = live.deadline, due <= now {
+        forEachTimer(of: connection) { timer, due in
+            if due <= now { serve(timer, of: connection) }
+        }
+        guard connection.state != .closed else { return }
+        let next = max(nextDeadline(of: connection), Instant(nanoseconds: now.nanoseconds + 1))
+        deadlines.reschedule(connection.deadline, at: next)
+    }
+
+    /// The timers of a connection that run, and when each is due. One that is served may stop those
+    /// behind it.
+    @inline(__always)
+    private func forEachTimer(
+        of connection: Connection, _ body: (ConnectionTimer, Instant) -> Void
+    ) {
+        if let due = connection.live?.deadline { body(.session, due) }
+        if let due = workDeadline(of: connection) { body(.work, due) }
+        if connection.role == .line, let due = telephony[connection.token]?.deadline {
+            body(.line, due)
+        }
+        if let due = connection.live?.grant?.end { body(.grant, due) }
+        if let live = connection.live, let resume = live.resume {
+            body(.resume, resume.deadline(sessionEnd: live.grant?.end))
+        }
+        if let due = connection.live?.session.recorder?.deadline { body(.record, due) }
+        let due = connection.protocolDeadline(configuration)
+        // "Never" is no time of the peers' clock.
+        if due != Connection.noMessageDue { body(.peer, time(ofPeerTime: due)) }
+    }
+
+    private func serve(_ timer: ConnectionTimer, of connection: Connection) {
+        switch timer {
+        case .session:
+            guard let live = connection.live else { return }
             live.deadline = nil
             step(live, of: connection) { $0.handleDeadline(at: now) }
-        }
-        reviewWork(of: connection)
-        if connection.isTelephone { reviewLine(of: connection) }
-        if let end = connection.live?.grant?.end, end <= now { expireSession(of: connection) }
-        if let live = connection.live, live.resume != nil { reviewResume(of: live, on: connection) }
-        if let live = connection.live, live.session.recorder != nil {
-            reviewRecord(of: live, on: connection)
-        }
-        if connection.protocolDeadline(configuration) <= peerClock {
+        case .work: perform(connection.takeMessagesAgain(after: .work), on: connection)
+        case .line: reviewLine(of: connection)
+        case .grant: expireSession(of: connection)
+        case .resume: if let live = connection.live { reviewResume(of: live, on: connection) }
+        case .record: if let live = connection.live { reviewRecord(of: live, on: connection) }
+        case .peer:
             // Its bytes may have come while the shard was away, and wait behind others'.
             read(connection)
             if connection.protocolDeadline(configuration) <= peerClock {
                 handleSilence(of: connection)
             }
         }
-        guard connection.state != .closed else { return }
-        let next = max(nextDeadline(of: connection), Instant(nanoseconds: now.nanoseconds + 1))
-        deadlines.reschedule(connection.deadline, at: next)
     }
 
     private func handleSilence(of connection: Connection) {
@@ -271,4 +283,23 @@ extension Shard {
         releaseAddressPlace(of: connection)
         services.metrics.connections.subtract(1, ordering: .relaxed)
     }
+}
+
+/// What a connection waits for, in the order in which it is served. One table (`forEachTimer`) says when:
+/// the deadline of the connection and what is served then both come from there.
+private enum ConnectionTimer {
+    /// The session wants to be called again.
+    case session
+    /// The budget of a connection that waits for it has filled.
+    case work
+    /// The caller of a telephone line has pressed the last key.
+    case line
+    /// The session has lasted as long as its credential allows.
+    case grant
+    /// A step of a session that can be resumed.
+    case resume
+    /// A change of the session's record is to be kept.
+    case record
+    /// The peer has been waited for long enough.
+    case peer
 }

@@ -65,7 +65,7 @@ extension Shard {
         switch service {
         case .echo:
             if let upgrade = validUpgrade(of: request, on: connection) {
-                accept(upgrade, on: connection)
+                accept(upgrade, as: .echo, on: connection)
             }
         case .administration: beginWatching(request, by: caller, on: connection)
         case .call(let carrier):
@@ -126,7 +126,7 @@ extension Shard {
                 for: request, by: caller, to: routes.session(for: request),
                 isMoved: claimed != nil, on: connection)
         else { return }
-        accept(upgrade, on: connection)
+        accept(upgrade, as: .client, on: connection)
         // The answer may have exceeded the output limit of a slow reader.
         guard connection.state == .webSocket else { return release(place) }
         let dialect = RealtimeDialect(askedForBy: request.fields)
@@ -262,21 +262,16 @@ extension Shard {
     }
 
     /// Answers the handshake; from then on the connection is a WebSocket, unless it is closed.
-    /// - Parameters:
-    ///   - subprotocols: those of which an offered one is selected. Browsers send a key in another
-    ///     one, which is never selected.
-    ///   - compresses: whether an offer of compression may be taken.
     func accept(
-        _ upgrade: WebSocketUpgrade,
-        subprotocols: [String] = [WebSocketHandshake.realtimeSubprotocol],
-        compresses: Bool = true, on connection: Connection
+        _ upgrade: WebSocketUpgrade, as role: Connection.Role, on connection: Connection
     ) {
-        let agreement = compresses ? compression.negotiate(upgrade.extensions) : nil
+        connection.role = role
+        let agreement = role.mayCompress ? compression.negotiate(upgrade.extensions) : nil
         var headers = HTTPFields()
         if let agreement { headers.append("Sec-WebSocket-Extensions", agreement.headerValue) }
         scratch.removeAll()
         WebSocketHandshake.writeAcceptance(
-            of: upgrade, subprotocol: upgrade.selectSubprotocol(from: subprotocols),
+            of: upgrade, subprotocol: upgrade.selectSubprotocol(from: [role.subprotocol]),
             headers: headers, into: &scratch)
         guard enqueueScratch(on: connection) != .overLimit else { return }
         connection.http?.end()
@@ -289,4 +284,19 @@ extension Shard {
         if let agreement { adopt(agreement, on: connection) }
         scheduleClose(of: connection)
     }
+}
+
+extension Connection.Role {
+    /// The subprotocol that is selected where it is offered. Browsers send a key in another one, which
+    /// is never selected.
+    fileprivate var subprotocol: String {
+        switch self {
+        case .http, .echo, .client, .sideband: WebSocketHandshake.realtimeSubprotocol
+        case .operator: OperatorMessage.subprotocol
+        case .line: WebSocketHandshake.mediaSubprotocol
+        }
+    }
+
+    /// Whether an offer of compression may be taken.
+    fileprivate var mayCompress: Bool { self == .echo || self == .client }
 }

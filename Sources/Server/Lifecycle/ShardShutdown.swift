@@ -120,7 +120,7 @@ extension Shard {
     private func standing(of connection: Connection) -> ShutdownStanding? {
         switch connection.state {
         // An operator sees the drain to its end, and delays it no longer than the sessions do.
-        case .webSocket where connection.isOperator: return .keptAlive
+        case .webSocket where connection.role == .operator: return .keptAlive
         case .webSocket: return .webSocket(isBusy: isBusy(connection))
         case .closing, .lingering: return .awaited
         case .proxyHeader:

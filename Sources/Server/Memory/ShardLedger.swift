@@ -22,9 +22,8 @@ extension Connection {
 
     /// Whether it has nothing beyond that.
     fileprivate var isResting: Bool {
-        state == .webSocket && live == nil && !isSideband && !isTelephone && !isOperator
-            && tls == nil && output.isEmpty && pending.isEmpty && backlog == nil && contexts == nil
-            && messageDue == Connection.noMessageDue
+        isEcho && tls == nil && output.isEmpty && pending.isEmpty && backlog == nil
+            && contexts == nil && messageDue == Connection.noMessageDue
     }
 
     /// Whether it may have a part of a message. Asking the WebSocket itself copies all of it.
@@ -88,13 +87,12 @@ extension Shard {
         if connection.isObserved {
             ledger.session += sidebands.observations[connection.token]?.heldBytes ?? 0
         }
-        if connection.isTelephone {
-            ledger.session += telephony[connection.token]?.heldBytes ?? 0
-        }
-        if connection.isSideband || connection.isOperator {
+        switch connection.role {
+        case .http, .echo, .client: break
+        case .line: ledger.session += telephony[connection.token]?.heldBytes ?? 0
+        case .sideband: addSideband(at: connection.token, to: &ledger)
+        case .operator:
             addSideband(at: connection.token, to: &ledger)
-        }
-        if connection.isOperator {
             ledger.session += operators[connection.token]?.heldBytes ?? 0
         }
         return ledger
@@ -170,8 +168,8 @@ extension Shard {
             // other shards have sent a sideband.
             let isDue =
                 connection.isTouched || connection.state == .closed
-                || connection.live?.work.isBusy == true || connection.isSideband
-                || connection.isOperator
+                || connection.live?.work.isBusy == true || connection.role == .sideband
+                || connection.role == .operator
             isTrue = isTrue && (isDue || ledger(of: connection).total == Int(connection.charged))
         }
         for request in textRequests.all {

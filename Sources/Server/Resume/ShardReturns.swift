@@ -170,7 +170,7 @@ extension Shard {
             rewatch(seat)
             closeWebSocket(seat, .takenOver, reason: "The session goes on at another connection.")
         }
-        accept(upgrade, on: connection)
+        accept(upgrade, as: .client, on: connection)
         perform([.settle, .rearm, .watch], on: connection)
         perform([.settle, .rearm], on: seat)
     }

@@ -23,9 +23,8 @@ extension Shard {
         // The client may have sent its first messages before the answer.
         var rest = http.pending
         sidebands.joined[connection.token] = JoinedSideband(link: link, place: place)
-        connection.isSideband = true
         metrics.add(.sidebandsOpen)
-        accept(upgrade, compresses: false, on: connection)
+        accept(upgrade, as: .sideband, on: connection)
         guard connection.state == .webSocket else { return endSession(of: connection) }
         noteAnswer(101, to: call.request, sentBy: peer)
         perform([.settle, .rearm, .watch], on: connection)
@@ -46,7 +45,7 @@ extension Shard {
     func handleEnd(_ end: SidebandEnd, of link: SidebandLink) {
         guard let connection = connection(of: link) else { return }
         switch end {
-        case .sessionEnded where connection.isOperator: showEnd(of: link, on: connection)
+        case .sessionEnded where connection.role == .operator: showEnd(of: link, on: connection)
         case .sessionEnded:
             closeWebSocket(connection, .normalClosure, reason: "The session has ended.")
         case .tooSlow: cutOffSideband(connection)
@@ -70,7 +69,7 @@ extension Shard {
         guard waiting <= configuration.maxBytesForSideband else {
             return cutOffSideband(connection)
         }
-        if connection.isOperator { return showEvent(text, on: connection) }
+        if connection.role == .operator { return showEvent(text, on: connection) }
         text.withUnsafeBytes { _ = send(.text, $0, on: connection) }
         connection.lastMessage = peerClock
         if isError { spendFloodBudget(1, of: connection) }

@@ -1,8 +1,7 @@
 // The telephone lines of one shard, and the buffers that serve all of them. ShardTelephony acts on
 // them.
 //
-// Invariant: without a line the table is empty; a connection has a line exactly while its flag
-// (`isTelephone`) is set.
+// Invariant: without a line the table is empty; only connections of the role `line` have one.
 
 import Codec
 import Session

@@ -39,13 +39,10 @@ extension Shard {
         } catch {
             return send(answer(to: error, of: seeker), to: request, on: connection)
         }
-        accept(
-            upgrade, subprotocols: [WebSocketHandshake.mediaSubprotocol], compresses: false,
-            on: connection)
+        accept(upgrade, as: .line, on: connection)
         guard connection.state == .webSocket else { return }
         endOldestUnbegun(of: seeker)
         let line = TelephoneLine(carrier, seeker: seeker)
-        connection.isTelephone = true
         telephony.insert(line, at: connection.token)
         metrics.add(.callsOpen)
         perform([.settle, .rearm], on: connection)
@@ -199,7 +196,6 @@ extension Shard {
 
     /// The connection of a line ends, or its session.
     func endLine(of connection: Connection) {
-        connection.isTelephone = false
         guard telephony.remove(connection.token) != nil else { return }
         metrics.add(.callsOpen, -1)
     }
@@ -362,7 +358,7 @@ extension Shard {
 
     /// An event of a sideband, without what the line decides.
     func withoutLineFormats(_ event: ClientEvent, on connection: Connection) -> ClientEvent {
-        guard connection.isTelephone, let line = telephony[connection.token] else { return event }
+        guard connection.role == .line, let line = telephony[connection.token] else { return event }
         return event.withoutLineFormats(isSpoken: !line.speaksItself)
     }
 

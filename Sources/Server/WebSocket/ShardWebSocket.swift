@@ -137,7 +137,7 @@ extension Shard {
         case .binary(let packet):
             noteMessage(ofBytes: packet.count, on: connection)
             guard let live = connection.live else { return answer(.binary, packet, on: connection) }
-            if connection.isTelephone, let line = telephony[connection.token] {
+            if connection.role == .line, let line = telephony[connection.token] {
                 if line.writer?.sendsBinaryMedia == true {
                     hear(packet, chunk: nil, on: line, live, connection)
                 }
@@ -168,26 +168,26 @@ extension Shard {
         connection.hasEnded = true
     }
 
-    /// A WebSocket without a session sends back what it gets, as it came, until it is closing;
-    /// unless it is a sideband, an operator's or a telephone line.
-    /// - Returns: 1, the messages that it counts as.
+    /// A message on a WebSocket without a session of its own.
+    /// - Returns: the messages that it counts as in the tick's share of its connection.
     @inline(__always)
     private func answer(
         _ opcode: WebSocketOpcode, _ message: UnsafeRawBufferPointer, on connection: Connection
     ) -> Int {
-        if connection.isSideband {
+        switch connection.role {
+        case .echo:
+            if connection.state == .webSocket { send(opcode, message, on: connection) }
+            return 1
+        case .sideband:
             receive(opcode, message, ofSideband: connection)
             return spendWork(0, byteCount: message.count, of: connection)
-        }
-        if connection.isOperator {
+        case .operator:
             receiveCommand(opcode, message, on: connection)
             return spendWork(0, byteCount: message.count, of: connection)
+        case .line: return opcode == .text ? receiveLine(message, on: connection) : 1
+        // The session has ended.
+        case .http, .client: return 1
         }
-        if connection.isTelephone {
-            return opcode == .text ? receiveLine(message, on: connection) : 1
-        }
-        if connection.state == .webSocket { send(opcode, message, on: connection) }
-        return 1
     }
 
     /// - Parameter before: when the message before it came or went.
@@ -196,7 +196,7 @@ extension Shard {
         _ message: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection,
         after before: Instant
     ) -> Int {
-        if connection.isTelephone { return receiveLine(message, on: connection) }
+        if connection.role == .line { return receiveLine(message, on: connection) }
         var price = 0
         // The bytes of audio have no price: the tick's share of audio bounds them.
         var byteCount: Int? = message.count
@@ -322,9 +322,12 @@ extension Shard {
 
     /// Takes a connection's session away, if it has one, and stops its agents.
     func endSession(of connection: Connection) {
-        if connection.isSideband { leaveSession(of: connection) }
-        if connection.isOperator { endWatching(on: connection) }
-        if connection.isTelephone { endLine(of: connection) }
+        switch connection.role {
+        case .http, .echo, .client: break
+        case .sideband: leaveSession(of: connection)
+        case .operator: endWatching(on: connection)
+        case .line: endLine(of: connection)
+        }
         guard let live = connection.live else { return }
         // Its record and its recording end with what was heard.
         live.session.noteAllSent()
@@ -372,7 +375,7 @@ extension Shard {
             case .event(let event): show(event, of: live, on: connection)
             case .audio(let packet):
                 if connection.isObserved { observe(packet, of: live, on: connection) }
-                if connection.isTelephone {
+                if connection.role == .line {
                     play(packet, on: connection)
                 } else {
                     send(packet, on: connection)
@@ -433,7 +436,7 @@ extension Shard {
         if live.dialect != .ga, !live.dialect.has(event) { return }
         sessionLog.note(event, of: live.session.id)
         // A carrier has events of its own.
-        if connection.isTelephone { return sendToCarrier(event, on: connection) }
+        if connection.role == .line { return sendToCarrier(event, on: connection) }
         metrics.add(event.metric)
         scratch.removeAll()
         live.writer.write(
@@ -523,14 +526,17 @@ extension Shard {
     /// the shard was away does not count. A client that was silent or idle broke no rule: with 1001
     /// it may come back, with 1008 it may not.
     func handleWebSocketSilence(of connection: Connection) {
-        switch connection.overdue(at: peerClock, configuration) {
-        case .slowReader:
-            cutOff(connection, by: .slowReaderCloses, reason: "slow-reader-timeout-ms")
-        case .paused:
+        let overdue = connection.overdue(at: peerClock, configuration)
+        if connection.isPaused, overdue != .slowReader {
+            // The client may have sent all that is missing.
             connection.lastReceived = peerClock
             connection.lastMessage = peerClock
             connection.messageDue = Connection.noMessageDue
-            trackMessage(0, on: connection)
+            return trackMessage(0, on: connection)
+        }
+        switch overdue {
+        case .slowReader:
+            cutOff(connection, by: .slowReaderCloses, reason: "slow-reader-timeout-ms")
         case .slowMessage:
             metrics.add(.slowMessageCloses)
             closeWebSocket(connection, .policyViolation, reason: "The message takes too long.")
@@ -558,7 +564,7 @@ extension Shard {
         _ connection: Connection, _ code: WebSocketCloseCode, reason: StaticString
     ) {
         noteEnd(SessionEnd(closing: code, reason), of: connection)
-        if connection.isTelephone { hangUp(connection) }
+        if connection.role == .line { hangUp(connection) }
         endSession(of: connection)
         guard connection.state != .detached else { return close(connection) }
         scratch.removeAll()

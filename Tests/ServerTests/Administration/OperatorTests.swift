@@ -441,7 +441,7 @@ private struct Scribe: SpeechRecognizer {
         let all = (0..<server.shard.connections.slotCount).compactMap {
             server.shard.connections[slot: $0]
         }
-        let token = try #require(all.first { $0.isOperator }).token
+        let token = try #require(all.first { $0.role == .operator }).token
         watching.peer.window = 0
         pass(20, on: server)
         let waiting = try #require(server.shard.connections[token]).output.count
@@ -465,7 +465,7 @@ private struct Scribe: SpeechRecognizer {
         pass(1, on: server)
         let slots = 0..<server.shard.connections.slotCount
         let all = slots.compactMap { server.shard.connections[slot: $0] }
-        let connection = try #require(all.first { $0.isOperator })
+        let connection = try #require(all.first { $0.role == .operator })
         let page = try #require(watching.events("sessions.page").last).utf8.count
         watching.peer.window = 0
         for _ in 0..<50 {

@@ -68,7 +68,9 @@ import Testing
         #expect(verdict(output, on: connection(2, .http), bytes: 500) == .fits)
         #expect(verdict(output, on: connection(2, .http), bytes: 1_001) == .cutOff)
         // An echo stops reading instead.
-        #expect(verdict(output, on: connection(3), bytes: 5_000) == .pauseSources)
+        let echo = connection(3)
+        echo.role = .echo
+        #expect(verdict(output, on: echo, bytes: 5_000) == .pauseSources)
     }
 
     @Test func sourcesGoOnAtHalfTheSoftLimit() {

@@ -38,10 +38,10 @@ import Testing
 
     /// A state of a WebSocket that is looked at after 400 s, and what is overdue then.
     struct Case: Sendable {
-        let expected: Connection.Overdue?
+        let expected: WebSocketTimer?
         let change: @Sendable (Connection) -> Void
 
-        init(_ expected: Connection.Overdue?, _ change: @escaping @Sendable (Connection) -> Void) {
+        init(_ expected: WebSocketTimer?, _ change: @escaping @Sendable (Connection) -> Void) {
             self.expected = expected
             self.change = change
         }
@@ -50,9 +50,10 @@ import Testing
     private static let now = Instant.milliseconds(400_000)
 
     private static let cases = [
-        Case(.ping) { $0.lastReceived = now },
+        Case(nil) { $0.lastReceived = now },
+        Case(.ping) { $0.lastReceived = .milliseconds(375_000) },
         Case(nil) {
-            $0.lastReceived = now
+            $0.lastReceived = .milliseconds(375_000)
             $0.isPinged = true
         },
         Case(.silence) { $0.lastReceived = .milliseconds(325_000) },
@@ -61,17 +62,16 @@ import Testing
             $0.lastMessage = .milliseconds(0)
             $0.messageDue = now
         },
-        Case(.paused) {
-            $0.messageDue = now
-            $0.pending = [1]
-        },
         Case(.slowReader) {
-            $0.pending = [1]
             $0.backlog = OutputBacklog()
             $0.backlog?.overSoftLimitSince = .milliseconds(380_000)
         },
+        Case(.noCall) {
+            $0.role = .line
+            $0.phaseStart = .milliseconds(390_000)
+        },
         Case(.ping) {
-            $0.lastReceived = now
+            $0.lastReceived = .milliseconds(375_000)
             $0.backlog = OutputBacklog()
             $0.backlog?.overSoftLimitSince = .milliseconds(380_001)
         },

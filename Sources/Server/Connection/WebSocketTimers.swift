@@ -1,0 +1,56 @@
+// The time limits of a WebSocket. One table says when each is over; the deadline of the connection and
+// the answer to which limit is over both come from it. Not here: what a limit that is over leads to
+// (ShardWebSocket).
+
+import Session
+
+/// A time limit of a WebSocket, in the order in which they are looked at.
+enum WebSocketTimer {
+    /// More than the soft limit of output has waited for too long.
+    case slowReader
+    /// A carrier has connected and has not begun the call.
+    case noCall
+    /// A message takes too long.
+    case slowMessage
+    /// Neither side has sent a message for too long.
+    case idleMessages
+    /// The client has not answered a ping, or is never pinged.
+    case silence
+    /// The client is silent: it gets a ping.
+    case ping
+}
+
+extension Connection {
+    /// When the first time limit of a WebSocket is over; by the peers' clock.
+    func webSocketDeadline(_ configuration: ServerConfiguration) -> Instant {
+        var first = Self.noMessageDue
+        forEachTimer(configuration) { _, due in first = min(first, due) }
+        return first
+    }
+
+    /// The time limit that is over; nil: none is.
+    func overdue(at peerTime: Instant, _ configuration: ServerConfiguration) -> WebSocketTimer? {
+        var overdue: WebSocketTimer?
+        forEachTimer(configuration) { timer, due in
+            if overdue == nil, due <= peerTime { overdue = timer }
+        }
+        return overdue
+    }
+
+    /// The limits that run, and when each is over.
+    @inline(__always)
+    private func forEachTimer(
+        _ configuration: ServerConfiguration, _ body: (WebSocketTimer, Instant) -> Void
+    ) {
+        if let since = backlog?.overSoftLimitSince {
+            body(.slowReader, since + configuration.slowReaderTimeout)
+        }
+        if awaitsCall { body(.noCall, phaseStart + configuration.headerTimeout) }
+        body(.slowMessage, messageDue)
+        if configuration.messageIdleTimeout > .zero {
+            body(.idleMessages, lastMessage + configuration.messageIdleTimeout)
+        }
+        body(.silence, lastReceived + configuration.idleTimeout)
+        if !isPinged { body(.ping, lastReceived + configuration.pingInterval) }
+    }
+}
