@@ -216,10 +216,18 @@ extension Shard {
 
     // MARK: In
 
-    /// A text message of a carrier.
+    /// A message of a carrier.
     /// - Returns: the messages that it counts as in the tick's share of its connection.
-    func receiveLine(_ message: UnsafeRawBufferPointer, on connection: Connection) -> Int {
+    func receiveLine(
+        _ opcode: WebSocketOpcode, _ message: UnsafeRawBufferPointer, on connection: Connection
+    ) -> Int {
         guard connection.state == .webSocket, let line = telephony[connection.token] else {
+            return 1
+        }
+        guard opcode == .text else {
+            if line.writer?.sendsBinaryMedia == true, let live = connection.live {
+                hear(message, chunk: nil, on: line, live, connection)
+            }
             return 1
         }
         var price = 0
@@ -368,7 +376,6 @@ extension Shard {
     /// the audio is dropped, its mark is.
     func play(_ packet: OutputAudioPacket, on connection: Connection) {
         guard let line = telephony[connection.token], let writer = line.writer else { return }
-        connection.live?.session.recorder?.note(packet.itemID, at: now)
         scratch.removeAll()
         // It is no part of the unit: what is dropped must not take it along.
         if line.takeOpening(), writer.open(into: &scratch) {
@@ -390,7 +397,6 @@ extension Shard {
         noteAudio(
             from: start, of: packet.responseID, item: packet.itemID,
             position: packet.position * ratio, on: connection)
-        metrics.add(.eventsOutAudioPacket)
         connection.lastMessage = peerClock
         admitOutput(of: connection)
     }
