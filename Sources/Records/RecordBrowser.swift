@@ -2,6 +2,7 @@
 // is.
 
 import Codec
+import Server
 import Session
 
 /// Reads and deletes records. Confined to one thread.
@@ -110,12 +111,21 @@ public struct RecordBrowser {
         }
     }
 
-    /// Deletes the record of an ended session, if there is one.
-    func delete(_ sessionID: String) throws(RecordError) {
+    /// Deletes the record of an ended session, if there is one. In a file its event is part of the same
+    /// transaction; it precedes the deletion from another database, so that none is untold.
+    /// - Parameter webhooks: who is told; nil: nobody.
+    func delete(
+        _ sessionID: String, telling webhooks: DeletionWebhooks? = nil
+    ) throws(RecordError) {
         do {
             switch source {
-            case .file(let database): try Self.erase(sessionID, from: database)
-            case .postgreSQL(let records): try records.delete(sessionID)
+            case .file(let database):
+                try Self.erase(sessionID, from: database, telling: webhooks)
+            case .postgreSQL(let records):
+                if let webhooks {
+                    try webhooks.write(sessionID, into: SQLiteDatabase(path: webhooks.spool))
+                }
+                try records.delete(sessionID)
             }
         } catch {
             throw RecordError("the record cannot be deleted: \(error)")
@@ -125,7 +135,7 @@ public struct RecordBrowser {
     /// The words of a session are in its record, and in webhooks that are not sent yet. They are
     /// overwritten in the file, not only forgotten.
     private static func erase(
-        _ sessionID: String, from database: SQLiteDatabase
+        _ sessionID: String, from database: SQLiteDatabase, telling webhooks: DeletionWebhooks?
     ) throws(SQLiteError) {
         try database.execute("PRAGMA secure_delete = ON")
         try database.transaction { () throws(SQLiteError) in
@@ -136,6 +146,7 @@ public struct RecordBrowser {
                 """, .text(sessionID))
             try database.run(
                 "DELETE FROM sessions WHERE id = ? AND ended_ms IS NOT NULL", .text(sessionID))
+            try webhooks?.write(sessionID, into: database)
         }
         _ = try database.rows("PRAGMA wal_checkpoint(TRUNCATE)") { _ in }
     }
@@ -144,6 +155,21 @@ public struct RecordBrowser {
         do { return try read() } catch {
             throw RecordError("the records cannot be read: \(error)")
         }
+    }
+}
+
+/// The way to the receiver of webhooks for sessions that are deleted.
+struct DeletionWebhooks {
+    let writer: WebhookWriter
+    /// Path of the file that the sender reads. It is that of the records, where they are in a file.
+    let spool: String
+
+    init(_ settings: WebhookSettings, spool: String) {
+        (writer, self.spool) = (WebhookWriter(types: settings.types), spool)
+    }
+
+    func write(_ sessionID: String, into spool: SQLiteDatabase) throws(SQLiteError) {
+        try writer.writeDeletion(of: sessionID, at: WallClock.milliseconds, into: spool)
     }
 }
 

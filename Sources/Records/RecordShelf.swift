@@ -26,6 +26,7 @@ public final class RecordShelf: RecordLibrary, @unchecked Sendable {
 
     private let place: String
     private let recordings: RecordingArchive?
+    private let webhooks: DeletionWebhooks?
     private var thread: BackgroundThread?
     /// Of the thread alone. Nil: it is opened with the next question.
     private var browser: RecordBrowser?
@@ -34,9 +35,15 @@ public final class RecordShelf: RecordLibrary, @unchecked Sendable {
     /// - Parameters:
     ///   - place: a path, or a URL that begins with `postgres://`.
     ///   - recordings: the recordings; nil: there are none.
-    public init(_ place: String, recordings: RecordingArchive?) {
+    ///   - settings: of the server's records, which say who is told of deletions; nil: nobody is.
+    public init(
+        _ place: String, recordings: RecordingArchive?, _ settings: RecordSettings? = nil
+    ) {
         self.place = place
         self.recordings = recordings
+        webhooks = settings.flatMap { settings in
+            settings.webhooks.map { DeletionWebhooks($0, spool: settings.path) }
+        }
         thread = BackgroundThread("record shelf", niceness: BackgroundThread.addedNiceness) {
             [self] in run()
         }
@@ -124,7 +131,7 @@ public final class RecordShelf: RecordLibrary, @unchecked Sendable {
         case .ended: break
         }
         recordings?.removeRecordings(of: id)
-        try browser.delete(id)
+        try browser.delete(id, telling: webhooks)
         return .deleted
     }
 }

@@ -130,6 +130,32 @@ extension RecordShelf {
         }
     }
 
+    /// The receiver learns of a deletion once, and nothing that still waited for it.
+    @Test func aDeletionIsToldToTheReceiverOfWebhooks() throws {
+        let file = try write()
+        try file.database.run(
+            "INSERT INTO webhooks (id, body, created_ms, attempts, due_ms) VALUES (?, ?, 0, 0, 0)",
+            .text("msg_1"), .text(#"{"data":{"session_id":"sess_2"}}"#))
+        let secret = try #require(WebhookSecret("whsec_" + String(repeating: "A", count: 32)))
+        var receiver = WebhookSettings(url: "https://localhost/", secrets: [secret])
+        func delete(_ id: String) throws -> [String] {
+            let settings = RecordSettings(
+                path: folder.file(), destination: .file, webhooks: receiver)
+            let shelf = RecordShelf(folder.file(), recordings: nil, settings)
+            defer { shelf.shutdown() }
+            #expect(shelf.ask(.delete(id)) == .deleted)
+            #expect(shelf.ask(.delete(id)) == .missing)
+            return try file.database.rows("SELECT body FROM webhooks") { $0.text(0) }
+        }
+        let bodies = try delete("sess_2")
+        let parser = JSONParser()
+        let event = try parser.parse(try #require(bodies.first))
+        #expect(bodies.count == 1 && event["type"]?.string == "session.deleted")
+        #expect(event["data"]?["session_id"]?.string == "sess_2")
+        receiver.types = [.sessionEnded]
+        #expect(try delete("sess_1") == bodies, "an event that nobody wants")
+    }
+
     @Test func recordingsAreReadInPiecesAndDeleted() throws {
         _ = try write()
         let recordings = TemporaryFolder()

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 from event_schema import server_event
-from openai import BadRequestError, OpenAI
+from openai import BadRequestError, OpenAI, RateLimitError
 from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ROOT, ParleyServer
 from test_signals import wait_for_log
 from websockets.exceptions import InvalidStatus
@@ -23,6 +23,9 @@ AGENTS = """
   numbers: ["+49 30 555"]
   max-session-seconds: 600
   clients-may-change: [turn-detection]
+- name: booth
+  greeting: Come in.
+  sessions: 1
 - name: quiet
   instructions: Say little.
   model: small
@@ -162,6 +165,43 @@ def test_the_called_number_and_a_parameter_mean_an_agent(server, start):
     call(server, **start)
 
 
+def test_an_agent_has_so_many_sessions_at_one_time(server):
+    client = OpenAI(
+        api_key="k-of-everybody-0123456789", max_retries=0,
+        base_url=f"http://127.0.0.1:{server.port}/v1/agents/booth")
+    hello = [{"role": "user", "content": "Hello."}]
+    with opened(server, path="/v1/agents/booth/realtime") as connection:
+        assert said(until(connection, "response.done")["response"]) == ["Come in."]
+        with pytest.raises(InvalidStatus) as caught:
+            opened(server, "?agent=booth")
+        assert caught.value.response.status_code == 429
+        with pytest.raises(RateLimitError, match="This agent has all the sessions"):
+            client.chat.completions.create(model="any", messages=hello)
+        log = wait_for_log(server, "sessions of an agent")
+        assert "agent=booth" in log
+    with opened(server, "?agent=quiet") as connection:
+        until(connection, "session.created")
+
+
+def test_an_agent_answers_text_requests(files, model):
+    hello = [{"role": "system", "content": "Obey me."}, {"role": "user", "content": "Hello."}]
+    options = ["--llm", model.url, "--agents", str(files / "agents.yaml")]
+    with ParleyServer(*options, PARLEY_LLM_KEY="the-key") as server:
+        for base, query in [
+            (f"http://127.0.0.1:{server.port}/v1/agents/quiet", {}),
+            (server.base_url, {"agent": "quiet"}),
+        ]:
+            client = OpenAI(api_key="none", max_retries=0, base_url=base)
+            reply = client.chat.completions.create(
+                model="large", messages=hello, extra_query=query)
+            assert reply.model == "small"
+            assert reply.choices[0].message.content == "You said: Hello."
+            body = model.requests[-1]["body"]
+            assert body["model"] == "small"
+            assert body["messages"] == [
+                {"role": "system", "content": "Say little."}, {"role": "user", "content": "Hello."}]
+
+
 def test_sighup_reads_the_agents_anew_and_a_bad_file_changes_nothing(tmp_path):
     path = tmp_path / "parley.yaml"
     path.write_text("agents:\n  - {name: a, instructions: One.}\ndefault-agent: a\n")
@@ -190,7 +230,7 @@ def check(*arguments):
 
 def test_parley_check_says_whether_a_server_would_start(files, tmp_path):
     good = check("--agents", str(files / "agents.yaml"), "--default-agent", "desk")
-    assert good.returncode == 0 and "the agents are desk, quiet" in good.stdout, good
+    assert good.returncode == 0 and "the agents are booth, desk, quiet" in good.stdout, good
     bad = tmp_path / "bad.yaml"
     bad.write_text("- {name: a, tools: [calendar]}\n")
     for arguments, word in [

@@ -19,6 +19,7 @@ from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer
 from postgresql_server import PostgreSQLServer
 from recordings import DATA, convert
 from strict_pooler import StrictPooler
+from webhook_receiver import SECRET, WebhookReceiver
 
 needs_postgresql = pytest.mark.skipif(
     not PostgreSQLServer.INSTALLED, reason="postgresql is not installed")
@@ -409,6 +410,32 @@ def test_ended_sessions_are_found_and_deleted_over_http(path):
             status, answer = ask(server, f"/admin/records/{session}", "DELETE")
             assert (status, answer["error"]["code"]) == (409, "session_open")
     assert deleted not in [session["id"] for session in listed(path)]
+
+
+def check_deletion_is_told(*arguments):
+    """One conversation is deleted, and the receiver of webhooks is told."""
+    with WebhookReceiver() as receiver, ParleyServer(
+        *arguments, "--webhook-url", receiver.url,
+        "--webhook-events", "session.ended,session.deleted", PARLEY_WEBHOOK_SECRET=SECRET,
+    ) as server:
+        assert server.talk("--text", "hello").returncode == 0
+        receiver.wait(lambda: receiver.events, HANG_GUARD)
+        session = receiver.events[0][1]["data"]["session_id"]
+        eventually(lambda: found(server)[0] == [session])
+        assert ask(server, f"/admin/records/{session}", "DELETE") == (204, None)
+        receiver.wait(lambda: len(receiver.events) == 2, HANG_GUARD)
+    assert receiver.types() == ["session.ended", "session.deleted"]
+    assert receiver.events[1][1]["data"] == {"session_id": session}
+
+
+def test_a_deletion_over_http_is_told_to_the_receiver_of_webhooks(path):
+    check_deletion_is_told("--records", path)
+
+
+@needs_postgresql
+def test_a_deletion_in_postgresql_is_told_to_the_receiver_of_webhooks(postgresql, tmp_path):
+    check_deletion_is_told(
+        "--records", postgresql.url, "--records-spool", str(tmp_path / "spool.db"))
 
 
 @needs_postgresql

@@ -11,6 +11,8 @@ public enum WebhookEventType: String, CaseIterable, Sendable {
     case turnCompleted = "turn.completed"
     /// A session has ended; the body has its record.
     case sessionEnded = "session.ended"
+    /// An operator has deleted what was kept of a session on the page.
+    case sessionDeleted = "session.deleted"
 }
 
 /// The bodies of events.
@@ -50,6 +52,10 @@ enum WebhookEvent {
             json.member("is_truncated", isTruncated)
             json.member("record", RawJSON(isTruncated ? head.json : record))
         }
+    }
+
+    static func deleted(_ sessionID: String, at time: Int) -> String {
+        body(.sessionDeleted, at: time) { $0.member("session_id", sessionID) }
     }
 
     /// The envelope of Standard Webhooks: type, timestamp, data.

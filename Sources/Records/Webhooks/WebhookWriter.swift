@@ -1,5 +1,5 @@
 // Puts events into the spool, in the transaction of the change that they are about. So an event is sent
-// exactly when its change was kept, however the process ends.
+// exactly when its change was kept, however the process ends. RecordBrowser says when a deletion is told.
 
 import Codec
 import Session
@@ -41,24 +41,42 @@ struct WebhookWriter: Sendable {
         try put(WebhookEvent.ended(document, at: time), at: time, into: file)
     }
 
-    /// The id stays the same however often the event is sent: by it a receiver knows one that it has
-    /// already.
+    /// Writes that a session was deleted.
+    /// - Parameter spool: the file that the sender reads.
+    func writeDeletion(
+        of sessionID: String, at time: Int, into spool: SQLiteDatabase
+    ) throws(SQLiteError) {
+        guard types.contains(.sessionDeleted) else { return }
+        _ = try Self.put(WebhookEvent.deleted(sessionID, at: time), at: time, into: spool)
+    }
+
     private func put(
         _ body: String, at time: Int, into file: RecordDatabase
     ) throws(SQLiteError) {
+        guard try !Self.put(body, at: time, into: file.database) else { return }
+        file.webhooksLeftOut += 1
+    }
+
+    /// The id stays the same however often the event is sent: by it a receiver knows one that it has
+    /// already.
+    ///
+    /// - Returns: false where too many wait.
+    private static func put(
+        _ body: String, at time: Int, into spool: SQLiteDatabase
+    ) throws(SQLiteError) -> Bool {
         let id =
             "msg_" + String(UInt64.random(in: .min ... .max), radix: 36)
             + String(UInt64.random(in: .min ... .max), radix: 36)
         // The span of row numbers is the count, or more: it costs two look-ups. Only where it is too long,
         // because one event has waited while many others went, are the rows counted.
-        let written = try file.database.run(
+        let written = try spool.run(
             """
             INSERT INTO webhooks (id, body, created_ms, attempts, due_ms) SELECT ?, ?, ?, 0, ?
             WHERE (SELECT COALESCE(MAX(rowid) - MIN(rowid), 0) FROM webhooks) < ?
                 OR (SELECT COUNT(*) FROM webhooks) < ?
             """,
-            .text(id), .text(body), .integer(time), .integer(time), .integer(Self.maxWaiting),
-            .integer(Self.maxWaiting))
-        if written == 0 { file.webhooksLeftOut += 1 }
+            .text(id), .text(body), .integer(time), .integer(time), .integer(maxWaiting),
+            .integer(maxWaiting))
+        return written > 0
     }
 }

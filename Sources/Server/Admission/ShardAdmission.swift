@@ -22,7 +22,7 @@ extension Shard {
     /// Counts a refusal, and logs some of them (RefusalLog).
     func noteRefusal(
         _ reason: RefusalReason, of peer: NetworkAddress, host: String? = nil,
-        origin: String? = nil
+        origin: String? = nil, agent: String? = nil
     ) {
         metrics.add(reason.metric)
         refusals.note(
@@ -31,6 +31,7 @@ extension Shard {
             detail: [
                 "host": host.map { .string(WebAuthority($0)?.description ?? "malformed") },
                 "origin": origin.map { .string(WebOrigin($0)?.description ?? "opaque") },
+                "agent": agent.map { .string($0) },
             ].compactMapValues(\.self))
     }
 

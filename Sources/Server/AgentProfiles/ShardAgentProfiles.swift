@@ -74,8 +74,15 @@ extension Caller {
                 caller.allowance.maxSessionSeconds.map { min($0, most) } ?? most
         }
         caller.allowance.recording = caller.allowance.recording ?? profile.recording
+        caller.agentPlaces = profile.maxSessions.map { (profile.placesID, $0) }
         return caller
     }
+}
+
+extension AgentProfile {
+    /// Whose sessions the agent's are in the table of places, which several servers may share. No key
+    /// begins with NUL, and no holder of a token with two.
+    fileprivate var placesID: SHA256Digest { SHA256Digest(of: "\0\0" + name) }
 }
 
 extension Route {
@@ -86,8 +93,15 @@ extension Route {
         summary: "A voice session of one of the server's agents.",
         service: .webSocket(.session), content: { .realtime })
 
+    /// A reply of an agent, at the same base URL.
+    static let agentCompletions = Route(
+        path: "/v1/agents/{name}/chat/completions", methods: [.post], access: .session,
+        pages: .allowedOrigins,
+        summary: "A reply of one of the server's agents, as OpenAI's API has it.",
+        service: .text(.chatCompletions), content: { .chatCompletions })
+
     /// The agent that its path names; nil: it names none.
     func agentName(in path: String) -> String? {
-        self.path == Self.agentSession.path ? parameter(of: path) : nil
+        self.path.hasPrefix("/v1/agents/") ? parameter(of: path) : nil
     }
 }

@@ -18,6 +18,8 @@ struct Caller: Sendable {
     var session: SessionParameters?
     /// The agent to which a client secret is bound; nil: it is bound to none.
     var agent: String?
+    /// The agent whose sessions are counted, and the most that it may have; nil: it has no limit.
+    var agentPlaces: (agent: SHA256Digest, most: Int)?
     /// Whether the session of a client secret has the user's consent to be recorded.
     var hasRecordingConsent = false
     /// The client secret that was presented, if it was one.
@@ -34,8 +36,8 @@ struct Caller: Sendable {
     static let visitor = Caller(access: .open)
 }
 
-/// The place of a session among those of its caller, its caller's name, what it may use, and when it
-/// must end. One object per session that has one of these; its end frees the place.
+/// The places of a session among those of its caller and of its agent, its caller's name, what it may
+/// use, and when it must end. One object per session that has one of these; its end frees the places.
 final class SessionGrant {
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(SessionGrant.self)
@@ -49,6 +51,7 @@ final class SessionGrant {
     /// Whether the session is recorded; nil: the server's default.
     let recording: RecordingRule?
     private let principal: SHA256Digest?
+    private var agent: SHA256Digest?
     private let places: SessionPlaces
 
     fileprivate init(
@@ -63,22 +66,36 @@ final class SessionGrant {
         self.places = places
     }
 
+    /// Takes a place among the sessions of an agent.
+    /// - Throws: `.agentSessions`.
+    fileprivate func take(
+        _ agentPlaces: (agent: SHA256Digest, most: Int), isMoved: Bool
+    ) throws(RefusalReason) {
+        guard places.take(agentPlaces.agent, atMost: agentPlaces.most, isMoved: isMoved) else {
+            throw .agentSessions
+        }
+        agent = agentPlaces.agent
+    }
+
     /// The session has begun in another process: it ends when it would have ended there.
     func shorten(to other: Instant) { end = end.map { min($0, other) } }
 
     /// Bytes of it.
     var heldBytes: Int { Self.objectBytes + subject.heapBytes + (quotas?.heldBytes ?? 0) }
 
-    deinit { if let principal { places.release(principal) } }
+    deinit {
+        if let principal { places.release(principal) }
+        if let agent { places.release(agent) }
+    }
 }
 
 extension Caller {
-    /// Takes a place for a session.
+    /// Takes the places of a session.
     /// - Parameters:
     ///   - quotas: what the session may use; nil: as much as it likes.
     ///   - isMoved: whether the session comes from another server.
     /// - Returns: nil where there is nothing to limit or to name.
-    /// - Throws: `.credentialSessions`.
+    /// - Throws: `.credentialSessions`, `.agentSessions`; then no place is taken.
     func grant(
         from places: SessionPlaces, _ quotas: SessionQuotas?,
         _ configuration: ServerConfiguration, isMoved: Bool = false, at now: Instant
@@ -86,18 +103,18 @@ extension Caller {
         let seconds = allowance.maxSessionSeconds ?? configuration.maxSessionSeconds
         let end = seconds > 0 ? now + .seconds(seconds) : nil
         let most = allowance.maxSessions ?? configuration.maxSessionsPerKey
-        guard let principal, most > 0 else {
-            guard end != nil || subject != nil || quotas != nil || allowance.recording != nil
-            else { return nil }
-            return SessionGrant(
-                end: end, subject: subject, quotas: quotas, recording: allowance.recording,
-                principal: nil, places: places)
-        }
-        guard places.take(principal, atMost: most, isMoved: isMoved) else {
+        let counted = most > 0 ? principal : nil
+        guard
+            counted != nil || agentPlaces != nil || end != nil || subject != nil
+                || quotas != nil || allowance.recording != nil
+        else { return nil }
+        if let counted, !places.take(counted, atMost: most, isMoved: isMoved) {
             throw .credentialSessions
         }
-        return SessionGrant(
+        let grant = SessionGrant(
             end: end, subject: subject, quotas: quotas, recording: allowance.recording,
-            principal: principal, places: places)
+            principal: counted, places: places)
+        if let agentPlaces { try grant.take(agentPlaces, isMoved: isMoved) }
+        return grant
     }
 }

@@ -57,6 +57,10 @@ extension RefusalReason {
             RouteFailure(
                 status: 429, code: "rate_limit_exceeded",
                 message: "This credential has all the sessions that it may have.", headers: retry)
+        case .agentSessions:
+            RouteFailure(
+                status: 429, code: "rate_limit_exceeded",
+                message: "This agent has all the sessions that it may have.", headers: retry)
         case .quota:
             RouteFailure(
                 status: 429, code: "rate_limit_exceeded",

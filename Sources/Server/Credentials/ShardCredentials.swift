@@ -67,9 +67,10 @@ extension Shard {
     /// Counts a refusal, and returns its answer.
     /// - Parameter retryAfterSeconds: nil: `retry-after-seconds`.
     func credentialRefusal(
-        _ reason: RefusalReason, retryAfterSeconds: Int? = nil, on connection: Connection
+        _ reason: RefusalReason, retryAfterSeconds: Int? = nil, agent: String? = nil,
+        on connection: Connection
     ) -> HTTPResponse {
-        noteRefusal(reason, of: connection.http?.client ?? .unspecified)
+        noteRefusal(reason, of: connection.http?.client ?? .unspecified, agent: agent)
         let seconds = retryAfterSeconds ?? configuration.retryAfterSeconds
         return reason.failure(retryAfterSeconds: seconds).response
     }

@@ -49,6 +49,8 @@ package enum RefusalReason: Int, CaseIterable, Error, Sendable {
     case unknownAgent
     /// `max-sessions-per-key`, or the credential's own limit.
     case credentialSessions
+    /// `sessions` of an agent.
+    case agentSessions
     /// `max-client-secrets`.
     case clientSecrets
     /// `quotas-per-key`, `quotas-per-address` or the credential's own; ShardQuotas answers.
@@ -88,6 +90,7 @@ package enum RefusalReason: Int, CaseIterable, Error, Sendable {
         case .agent: (.refusedAgent, "agents of a credential")
         case .unknownAgent: (.refusedAgent, "agents has none of that name")
         case .credentialSessions: (.refusedCredentialSessions, "max-sessions-per-key")
+        case .agentSessions: (.refusedAgentSessions, "sessions of an agent")
         case .clientSecrets: (.refusedClientSecrets, "max-client-secrets")
         case .quota: (.refusedQuota, "quotas")
         }
@@ -127,7 +130,7 @@ package enum RefusalReason: Int, CaseIterable, Error, Sendable {
                 message: "Pages of that Origin may not connect; see the server's allowed-origins.")
         case .noCredential, .malformedCredential, .unknownCredential, .expiredCredential,
             .wrongClaims, .insufficientCredential, .callSignature, .failedAttempts, .model,
-            .agent, .unknownAgent, .credentialSessions, .clientSecrets, .quota:
+            .agent, .unknownAgent, .credentialSessions, .agentSessions, .clientSecrets, .quota:
             return credentialFailure(retry: retry)
         }
     }

@@ -333,6 +333,7 @@ struct Routes: Sendable {
             pages: .allowedOrigins,
             summary: "A reply to a conversation, streamed or whole, as OpenAI's API has it.",
             service: .text(.chatCompletions), content: { .chatCompletions }),
+        .agentCompletions,
         Route(
             path: "/api/chat", methods: [.post], access: .session, pages: .allowedOrigins,
             summary: "A reply as the UI message stream of the Vercel AI SDK.",

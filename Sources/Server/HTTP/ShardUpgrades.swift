@@ -234,7 +234,7 @@ extension Shard {
     func answer(to refusal: PlaceRefusal, of seeker: PlaceSeeker) -> HTTPResponse {
         switch refusal {
         case .credential(let reason):
-            noteRefusal(reason, of: seeker.client)
+            noteRefusal(reason, of: seeker.client, agent: seeker.profile?.name)
             return reason.failure(retryAfterSeconds: configuration.retryAfterSeconds).response
         case .quota(let refusal): return refuse(refusal, of: seeker.client)
         case .memoryIsShort: return routes.shortOfMemory.response

@@ -132,6 +132,7 @@ extension MetricFamily {
             [
                 ("models", .refusedModel), ("agents", .refusedAgent),
                 ("sessions", .refusedCredentialSessions),
+                ("agent_sessions", .refusedAgentSessions),
                 ("client_secrets", .refusedClientSecrets), ("quotas", .refusedQuota),
             ]),
         .counters(

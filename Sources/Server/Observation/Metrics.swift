@@ -15,8 +15,8 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case refusedProxyHeader, refusedHost, refusedOrigin
     case authMissing, authMalformed, authUnknown, authExpired, authClaims, authInsufficient
     case authSignature
-    case authLimited, refusedModel, refusedAgent, refusedCredentialSessions, refusedClientSecrets,
-        refusedQuota
+    case authLimited, refusedModel, refusedAgent, refusedCredentialSessions, refusedAgentSessions
+    case refusedClientSecrets, refusedQuota
     case quotaRefusedConnections, quotaRefusedEvents, quotaRefusedAudio, quotaRefusedTurns
     case quotaRefusedTokens
     case clientSecretsIssued, secretsFound, secretsMissing, secretsFailed

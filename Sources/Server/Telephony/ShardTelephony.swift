@@ -35,7 +35,10 @@ extension Shard {
         var seeker = seeker(of: request, by: caller, on: connection)
         do throws(PlaceRefusal) {
             seeker.profile = try profile(askedForBy: request, for: caller)
-            release(try reservePlace(for: seeker, to: lineParameters))
+            // The limits of this agent count for the line only if the call names no other.
+            var limited = seeker
+            limited.take(seeker.profile)
+            release(try reservePlace(for: limited, to: lineParameters))
         } catch {
             return send(answer(to: error, of: seeker), to: request, on: connection)
         }

@@ -43,10 +43,12 @@ extension Shard {
             metrics.add(.textRequestsRefused)
             return routes.full.response
         }
+        var profile: AgentProfile?
         do throws(RefusalReason) {
             let client = source(of: request, on: connection).client
+            profile = try self.profile(namedBy: request, for: caller)
             let live = try makeTextSession(
-                for: asked, caller, at: client,
+                for: asked, of: profile, caller.limited(by: profile), at: client,
                 tag: tag(of: caller, sending: request, on: connection))
             // A request that can have no reply now is told so before its answer begins.
             if let refusal = live.grant?.quotas?.objectionToTurn(at: now) {
@@ -54,25 +56,30 @@ extension Shard {
                 return refuse(refusal, of: client)
             }
             metrics.add(front.metric)
-            begin(asked, live, by: caller, request, fields: fields, on: connection)
+            begin(
+                asked, of: profile?.agent, live, by: caller, request, fields: fields,
+                on: connection)
             return nil
         } catch {
             places.textRequests.subtract(1, ordering: .relaxed)
-            return credentialRefusal(error, on: connection)
+            return credentialRefusal(error, agent: profile?.name, on: connection)
         }
     }
 
-    /// Makes a session for one response, which counts among those of its caller. A client secret is
-    /// bound to a model here as on a WebSocket; one that is bound to a transcription session has no
-    /// responses.
+    /// Makes a session for one response, which counts among those of its caller and of its agent. A
+    /// client secret is bound to a model here as on a WebSocket; one that is bound to a transcription
+    /// session has no responses. Of an agent the session has what a session of the protocol has: nobody
+    /// is greeted, or waited for.
     private func makeTextSession(
-        for asked: ChatRequest, _ caller: Caller, at client: NetworkAddress, tag: CallerTag
+        for asked: ChatRequest, of profile: AgentProfile?, _ caller: Caller,
+        at client: NetworkAddress, tag: CallerTag
     ) throws(RefusalReason) -> LiveSession {
         if let session = caller.session, session.kind != .realtime {
             throw .insufficientCredential
         }
         let wanted = SessionParameters(model: asked.model ?? configuration.defaultModel)
-        var (parameters, grant) = try admit(caller, at: client, to: wanted)
+        var (parameters, grant) = try admit(
+            caller, at: client, to: self.parameters(wanted, of: profile))
         parameters.outputModality = .text
         parameters.turnDetection = nil
         let live = LiveSession(
@@ -84,8 +91,8 @@ extension Shard {
     }
 
     private func begin(
-        _ asked: ChatRequest, _ live: LiveSession, by caller: Caller, _ request: HTTPRequest,
-        fields: HTTPFields, on connection: Connection
+        _ asked: ChatRequest, of agent: SessionAgent?, _ live: LiveSession, by caller: Caller,
+        _ request: HTTPRequest, fields: HTTPFields, on connection: Connection
     ) {
         let token = textRequests.reserveToken()
         let session = live.session
@@ -115,12 +122,12 @@ extension Shard {
                 .whole(heading)
             }
         show(log, of: chat, as: style, request, fields: fields, on: connection)
-        ask(asked, textRequest)
+        ask(asked, of: agent, textRequest)
     }
 
     /// The session makes one response, outside its own conversation, which stays empty: the client
     /// keeps the conversation and sends all of it each time.
-    private func ask(_ asked: ChatRequest, _ request: TextRequest) {
+    private func ask(_ asked: ChatRequest, of agent: SessionAgent?, _ request: TextRequest) {
         request.live.session.start(at: now)
         perform(request)
         // The client may have been too slow for the very first bytes.
@@ -130,11 +137,12 @@ extension Shard {
         response.input = asked.items
         response.instructions = asked.instructions
         if !asked.tools.isEmpty { response.tools = asked.tools }
-        response.toolChoice = asked.toolChoice
+        if asked.toolChoice != .auto { response.toolChoice = asked.toolChoice }
         response.parallelToolCalls = asked.parallelToolCalls
-        response.maxOutputTokens = asked.maxOutputTokens.map { .value($0) } ?? .null
+        response.maxOutputTokens = asked.maxOutputTokens.map { .value($0) } ?? .absent
         request.live.session.handle(
-            .responseCreate(response), eventID: nil, audio: RawSpan(), at: now)
+            .responseCreate(agent?.limit(response) ?? response), eventID: nil, audio: RawSpan(),
+            at: now)
         perform(request)
     }
 

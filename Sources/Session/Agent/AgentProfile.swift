@@ -20,12 +20,16 @@ public struct AgentProfile: Sendable {
     /// The longest of its sessions, in seconds, within `SessionAllowance.secondsRange`; nil: no
     /// limit but the key's.
     public var maxSessionSeconds: Int?
+    /// The most of its sessions at one time, within `SessionAllowance.sessionsRange`, whoever opens
+    /// them; nil: no limit but the server's and the key's.
+    public var maxSessions: Int?
 
     /// Creates an agent.
     public init(
         name: String, model: String? = nil, updates: [SessionUpdate] = [],
         settings: SessionAgent.Settings = SessionAgent.Settings(), numbers: [String] = [],
-        recording: RecordingRule? = nil, maxSessionSeconds: Int? = nil
+        recording: RecordingRule? = nil, maxSessionSeconds: Int? = nil,
+        maxSessions: Int? = nil
     ) {
         self.name = name
         self.model = model
@@ -34,6 +38,7 @@ public struct AgentProfile: Sendable {
         self.numbers = numbers
         self.recording = recording
         self.maxSessionSeconds = maxSessionSeconds
+        self.maxSessions = maxSessions
     }
 
     /// Bytes of the longest name.

@@ -92,6 +92,28 @@ public enum ClientField: String, CaseIterable, Sendable {
     ]
 }
 
+extension SessionAgent {
+    /// A response to a request that brings its own conversation, as far as the agent allows it. The
+    /// system's messages are the request's instructions: they take the place of the agent's, or do not
+    /// count.
+    public func limit(_ asked: ResponseParameters) -> ResponseParameters {
+        var parameters = asked.limited(to: settings.clientFields)
+        if !settings.clientFields.contains(.instructions) {
+            parameters.input?.removeAll(where: \.isOfSystem)
+        } else if parameters.input?.contains(where: \.isOfSystem) == true {
+            parameters.instructions = parameters.instructions ?? ""
+        }
+        return parameters
+    }
+}
+
+extension ConversationItem {
+    /// Whether it is a message of the system.
+    fileprivate var isOfSystem: Bool {
+        if case .message(role: .system, _) = kind { true } else { false }
+    }
+}
+
 extension SessionUpdate {
     /// The update without what its client may not change. The client sees what counts in
     /// `session.updated`; an error would end many a client that always sends its instructions.

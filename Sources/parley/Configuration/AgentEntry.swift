@@ -34,7 +34,7 @@ struct AgentEntry {
         "name", "instructions", "instructions-file", "model", "voice", "language",
         "turn-detection", "noise-reduction", "tools", "session", "greeting",
         "greeting-interruptible", "silence", "filler", "apology", "not-understood", "numbers",
-        "recording", "max-session-seconds", "clients-may-change",
+        "recording", "sessions", "max-session-seconds", "clients-may-change",
     ]
 
     /// The agent.
@@ -51,7 +51,8 @@ struct AgentEntry {
             numbers: try texts("numbers"),
             recording: try choice("recording", RecordingRule.self),
             maxSessionSeconds: try integer(
-                "max-session-seconds", SessionAllowance.secondsRange))
+                "max-session-seconds", SessionAllowance.secondsRange),
+            maxSessions: try integer("sessions", SessionAllowance.sessionsRange))
     }
 
     // MARK: What the protocol's session has

@@ -69,9 +69,10 @@ struct ServerParts {
             return
         }
         recordings = try settings.recordings.keeper(settings.server, logger)
-        records = try Self.records(settings, logger)
+        let kept = try settings.records.recordSettings(settings.server)
+        records = try kept.map { kept throws(CommandFailure) in try Self.records(kept, logger) }
         library = settings.records.records.map { [recordings] in
-            RecordShelf($0, recordings: recordings)
+            RecordShelf($0, recordings: recordings, kept)
         }
         // Return the work space of reading, checking and laying out the weights (1 MB) before the
         // tables of the shards, most of which stay untouched, are allocated in it. The budget of
@@ -80,11 +81,8 @@ struct ServerParts {
     }
 
     private static func records(
-        _ settings: ServeSettings, _ logger: Logger
-    ) throws(CommandFailure) -> RecordWriter? {
-        guard
-            let wanted = try settings.records.recordSettings(settings.server)
-        else { return nil }
+        _ wanted: RecordSettings, _ logger: Logger
+    ) throws(CommandFailure) -> RecordWriter {
         do throws(RecordError) { return try RecordWriter(wanted, logger: logger) } catch {
             throw CommandFailure(description: "\(error)")
         }

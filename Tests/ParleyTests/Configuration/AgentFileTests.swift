@@ -51,6 +51,7 @@ import Testing
               not-understood: "Pardon?"
               numbers: ["+49 30 12345", "004930999"]
               recording: asked
+              sessions: 3
               max-session-seconds: 600
               clients-may-change: [voice, instructions]
             - name: bare
@@ -67,6 +68,7 @@ import Testing
         #expect(parameters.tools.map(\.name) == ["hang_up"])
         #expect(parameters.mcpTools.map(\.serverLabel) == ["calendar", "orders"])
         #expect(desk.recording == .asked && desk.maxSessionSeconds == 600)
+        #expect(desk.maxSessions == 3 && profiles[1].maxSessions == nil)
         #expect(desk.agent.greeting.text(for: "de") == "Guten Morgen.")
         let all = AgentProfiles(profiles)
         #expect(all.name(answering: "+493012345") == "desk")

@@ -45,7 +45,7 @@ import Testing
         #expect(end["is_truncated"]?.bool == false && end["record"]?["items"]?.count == 2)
     }
 
-    @Test(arguments: WebhookEventType.allCases)
+    @Test(arguments: [WebhookEventType.sessionStarted, .turnCompleted, .sessionEnded])
     func onlyWhatIsWantedIsTold(_ type: WebhookEventType) throws {
         let bodies = try events([type], conversation())
         #expect(bodies.count == 1 && bodies[0].contains(type.rawValue))

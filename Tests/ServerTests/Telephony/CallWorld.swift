@@ -53,7 +53,7 @@ final class CallWorld {
     init(
         _ carriers: [TelephoneCarrier] = [.twilio], keys: String? = nil,
         log: LogRecord = LogRecord(), hears: Bool = true,
-        recordings: (any RecordingKeeper)? = nil,
+        recordings: (any RecordingKeeper)? = nil, profiles: [AgentProfile] = [],
         _ change: (inout ServerConfiguration) -> Void = { _ in }
     ) throws {
         var configuration = ServerConfiguration()
@@ -69,7 +69,10 @@ final class CallWorld {
             agents: AgentSet(model: agent, recognizer: agent, synthesizer: agent),
             voiceActivityModel: hears ? VoiceActivityModel.installed() : nil, log: log,
             credentials: CredentialRules(keys: rules)
-        ) { $0.recordings = recordings }
+        ) {
+            $0.recordings = recordings
+            $0.profiles = AgentDirectory(AgentProfiles(profiles))
+        }
     }
 
     /// The session of the first connection.
