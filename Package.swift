@@ -111,7 +111,7 @@ let package = Package(
             path: "LoadTests",
             exclude: [
                 "CLAIMS.md", "RESULTS.md", "calls", "chaos", "floods", "network", "operators",
-                "outages", "peers", "scenarios",
+                "outages", "peers", "results", "scenarios",
             ],
             swiftSettings: strict),
 

@@ -38,7 +38,7 @@ final class MoonshineModel: @unchecked Sendable {
     }
 
     /// Resident bytes of the loaded model between decodes. 220 MB: the weights in the ONNX
-    /// runtime's layout, and its library (LoadTests/RESULTS.md, "Memory of the recogniser").
+    /// runtime's layout, and its library (LoadTests/results/memory.md, "Memory of the recogniser").
     static let loadedBytes = 220_000_000
 
     /// Additional bytes during one decode of the longest segment that `MoonshineRecognizer` makes.
