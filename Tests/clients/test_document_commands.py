@@ -29,7 +29,7 @@ def options(*command):
     if command in {("serve",), ("check",)}:
         # Its help names the most used ones. A unit test keeps the list of all of them true.
         reference = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
-        found |= {f"--{name}" for name in re.findall(r"^#+ `?([a-z0-9-]+)`?$", reference, re.MULTILINE)}
+        found |= {f"--{name}" for name in re.findall(r'^\| <a id="([a-z0-9-]+)">', reference, re.MULTILINE)}
     return found
 
 

@@ -122,16 +122,20 @@ enum ServeText: String, CaseIterable {
             "page is made by `parley serve --configuration-reference`.",
         ]
         for section in ServeSettings.sections {
-            lines += ["", "## \(section.heading)"]
+            lines += [
+                "", "## \(section.heading)", "", "| option | | default | must be |",
+                "|---|---|---|---|",
+            ]
             for option in section.options {
                 let value = option.get(.ofExampleMachine)
-                lines += ["", "### \(option.name)", ""]
-                lines += wrapped(option.summary.replacing("*", with: "\\*"), width: 100)
-                lines += [
-                    "", "- Default: \(value.isEmpty ? "none" : "`\(value)`")",
-                    "- Must be \(option.allowed.replacing("*", with: "\\*"))",
-                    "- `\(option.flag)`, `\(option.variable)`",
+                let cells = [
+                    "<a id=\"\(option.name)\"></a>`\(option.name)`",
+                    option.summary.replacing("*", with: "\\*"),
+                    value.isEmpty ? "none" : "`\(value)`",
+                    option.allowed.replacing("*", with: "\\*"),
                 ]
+                lines.append(
+                    "| \(cells.map { $0.replacing("|", with: "\\|") }.joined(separator: " | ")) |")
             }
         }
         return lines.joined(separator: "\n") + "\n"
