@@ -19,7 +19,7 @@ struct ParleyCommand: ParsableCommand {
         ])
 
     /// The newest heading of CHANGELOG.md: a release's number, or "unreleased".
-    static let version = "unreleased"
+    static let version = "0.1.0"
 
     /// When the process began: set by the first line of `main`.
     static let beginning = MonotonicClock.now

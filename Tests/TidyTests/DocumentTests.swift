@@ -39,7 +39,7 @@ struct DocumentTests {
     func checksCanFail() {
         let page = """
             # A `code` title: [one](b.md)
-            [](docs/c.md) [](docs/none.md) [](b.md#second-part) [](b.md#third) [](#a-code-title-one)
+            [](docs/c.md) [](docs/none.md) [](b.md#second-part) [](b.md#third) [](b.md#mark) [](#a-code-title-one)
             ```
             [](nothing.md)
             ```
@@ -47,7 +47,7 @@ struct DocumentTests {
             """
         let links = DocumentLinks([
             TextFile(path: "a.md", text: page),
-            TextFile(path: "b.md", text: "## Second part\n```\n# third\n```"),
+            TextFile(path: "b.md", text: "## Second part\n```\n# third\n```\n<a id=\"mark\"></a>"),
             TextFile(path: "docs/c.md", text: "[](../b.md) [](b.md) [](../docs)"),
         ])
         #expect(links.broken == ["a.md: docs/none.md", "a.md: b.md#third", "docs/c.md: b.md"])
@@ -65,7 +65,8 @@ private struct DocumentLinks {
     private let documents: [TextFile]
     /// Files and the folders that they lie in.
     private let paths: Set<String>
-    /// The names of the headings of each document, as a forge makes them.
+    /// The names of the headings of each document, as a forge makes them, and of its marked places
+    /// (`<a id="…">`).
     private let headings: [String: Set<String>]
 
     init(_ files: [TextFile]) {
@@ -82,7 +83,8 @@ private struct DocumentLinks {
         headings = Dictionary(
             uniqueKeysWithValues: documents.map { document in
                 let titles = Self.prose(of: document).filter { $0.hasPrefix("#") }
-                return (document.path, Set(titles.map(Self.anchor)))
+                let marked = document.text.matches(of: /<a id="([a-z0-9-]+)">/).map { String($0.1) }
+                return (document.path, Set(titles.map(Self.anchor)).union(marked))
             })
     }
 

@@ -356,7 +356,7 @@ def test_the_server_and_the_document_refuse_alike(parley, asyncapi):
 def test_the_examples_of_the_documentation_are_as_documented(asyncapi):
     judge = Judge(asyncapi, True)
     found = 0
-    for name in ("README.md", "PROTOCOL.md"):
+    for name in ("README.md", "PROTOCOL.md", "docs/http.md"):
         for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
             for text in re.findall(r"\{.*\}", line):
                 try:

@@ -1,5 +1,5 @@
 // The messages of the server on `/admin/live`, as JSON. Values in, text out: ShardOperators decides when they
-// are sent. PROTOCOL.md has the same in words.
+// are sent. docs/http.md has the same in words.
 
 import Codec
 import Session

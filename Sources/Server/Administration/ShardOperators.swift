@@ -316,7 +316,8 @@ extension RouteContent {
         RouteContent(
             answers: [
                 RouteAnswer(
-                    status: 101, "The connection is a WebSocket now; PROTOCOL.md has its messages."),
+                    status: 101,
+                    "The connection is a WebSocket now; docs/http.md has its messages."),
                 RouteAnswer(status: 426, "No WebSocket was asked for.", .failure),
                 RouteAnswer(status: 503, "Too many operators watch the server.", .failure),
             ])

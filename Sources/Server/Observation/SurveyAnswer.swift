@@ -1,7 +1,7 @@
 // The answers of the admin routes: the shards' reports as JSON, the tables that describe it in the
 // documents, and the routes themselves. Access is decided by the routes and ShardSurveys.
 //
-// Invariant: the JSON is what the tables say; PROTOCOL.md has the same in words.
+// Invariant: the JSON is what the tables say; docs/http.md has the same in words.
 
 import Codec
 import Session

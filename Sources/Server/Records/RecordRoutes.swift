@@ -1,7 +1,7 @@
 // The routes by which an operator reads ended sessions and deletes them: requests become questions to the
 // RecordLibrary, and its findings become answers. Pure; ShardRecordQuestions asks.
 //
-// Invariant: the JSON is what the tables say; PROTOCOL.md has the same in words.
+// Invariant: the JSON is what the tables say; docs/http.md has the same in words.
 
 import Codec
 import Session
