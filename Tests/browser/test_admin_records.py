@@ -149,7 +149,8 @@ def test_words_that_were_not_heard_are_struck_through(open_page, open_admin, kee
     talker.get_by_label("Key", exact=True).fill(APP_KEY)
     talker.keyboard.press("Enter")
     state(talker, "Ready")
-    type_message(talker, "Please count to 20")
+    # A reply that no machine has said to its end when its last word is shown.
+    type_message(talker, "Please count, and then go on counting, " * 12 + "up to 20")
     expect(agent_turn(talker)).to_contain_text("20")
     talker.get_by_role("button", name="Stop the reply").click()
     expect(agent_turn(talker).locator("del")).to_contain_text("20")
