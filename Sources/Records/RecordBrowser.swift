@@ -111,9 +111,10 @@ public struct RecordBrowser {
         }
     }
 
-    /// Deletes the record of an ended session, if there is one. In a file its event is part of the same
-    /// transaction; it precedes the deletion from another database, so that none is untold.
-    /// - Parameter webhooks: who is told; nil: nobody.
+    /// Deletes the record of an ended session, if there is one. In a file, the webhook is written in the same
+    /// transaction. For another database it is written first: a deletion without a webhook would be worse
+    /// than a second webhook of a deletion that is tried again.
+    /// - Parameter webhooks: writes the webhook; nil: there is no receiver.
     func delete(
         _ sessionID: String, telling webhooks: DeletionWebhooks? = nil
     ) throws(RecordError) {

@@ -35,7 +35,7 @@ public final class RecordShelf: RecordLibrary, @unchecked Sendable {
     /// - Parameters:
     ///   - place: a path, or a URL that begins with `postgres://`.
     ///   - recordings: the recordings; nil: there are none.
-    ///   - settings: of the server's records, which say who is told of deletions; nil: nobody is.
+    ///   - settings: of the server's records, which say where webhooks of deletions go; nil: none is sent.
     public init(
         _ place: String, recordings: RecordingArchive?, _ settings: RecordSettings? = nil
     ) {

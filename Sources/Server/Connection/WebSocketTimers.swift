@@ -18,6 +18,9 @@ enum WebSocketTimer {
     case silence
     /// The client is silent: it gets a ping.
     case ping
+    /// Any of these but the first, while the server does not read: the client may have sent all that is
+    /// missing.
+    case excused
 }
 
 extension Connection {
@@ -28,13 +31,14 @@ extension Connection {
         return first
     }
 
-    /// The time limit that is over; nil: none is.
+    /// The first time limit that is over; nil: none is.
     func overdue(at peerTime: Instant, _ configuration: ServerConfiguration) -> WebSocketTimer? {
         var overdue: WebSocketTimer?
         forEachTimer(configuration) { timer, due in
             if overdue == nil, due <= peerTime { overdue = timer }
         }
-        return overdue
+        guard let overdue, overdue != .slowReader else { return overdue }
+        return isPaused ? .excused : overdue
     }
 
     /// The limits that run, and when each is over.

@@ -8,6 +8,7 @@ import Session
 extension Shard {
     // MARK: In
 
+    /// A text message: an event of the client.
     /// - Parameter before: when the message before it came or went.
     /// - Returns: the messages that it counts as in the tick's share of its connection.
     func handleText(
@@ -67,6 +68,7 @@ extension Shard {
         }
     }
 
+    /// A binary message: audio in the session's input format.
     func handleAudio(
         _ packet: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection
     ) {
@@ -80,6 +82,7 @@ extension Shard {
 
     // MARK: Out
 
+    /// Sends an event, which is kept for a client that may come back.
     func sendToClient(_ event: ServerEvent, of live: LiveSession, on connection: Connection) {
         metrics.add(event.metric)
         scratch.removeAll()
@@ -103,6 +106,7 @@ extension Shard {
         }
     }
 
+    /// Sends audio as a binary message.
     func sendToClient(
         _ packet: OutputAudioPacket, of live: LiveSession, on connection: Connection
     ) {

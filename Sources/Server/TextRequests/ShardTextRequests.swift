@@ -68,8 +68,8 @@ extension Shard {
 
     /// Makes a session for one response, which counts among those of its caller and of its agent. A
     /// client secret is bound to a model here as on a WebSocket; one that is bound to a transcription
-    /// session has no responses. Of an agent the session has what a session of the protocol has: nobody
-    /// is greeted, or waited for.
+    /// session has no responses. An agent's greeting and silence rules do not apply: there is no user on
+    /// a line.
     private func makeTextSession(
         for asked: ChatRequest, of profile: AgentProfile?, _ caller: Caller,
         at client: NetworkAddress, tag: CallerTag

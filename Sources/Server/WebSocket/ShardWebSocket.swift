@@ -178,17 +178,14 @@ extension Shard {
     /// the shard was away does not count. A client that was silent or idle broke no rule: with 1001
     /// it may come back, with 1008 it may not.
     func handleWebSocketSilence(of connection: Connection) {
-        let overdue = connection.overdue(at: peerClock, configuration)
-        if connection.isPaused, overdue != .slowReader {
-            // The client may have sent all that is missing.
+        switch connection.overdue(at: peerClock, configuration) {
+        case .slowReader:
+            cutOff(connection, by: .slowReaderCloses, reason: "slow-reader-timeout-ms")
+        case .excused:
             connection.lastReceived = peerClock
             connection.lastMessage = peerClock
             connection.messageDue = Connection.noMessageDue
-            return trackMessage(0, on: connection)
-        }
-        switch overdue {
-        case .slowReader:
-            cutOff(connection, by: .slowReaderCloses, reason: "slow-reader-timeout-ms")
+            trackMessage(0, on: connection)
         case .slowMessage:
             metrics.add(.slowMessageCloses)
             closeWebSocket(connection, .policyViolation, reason: "The message takes too long.")

@@ -20,8 +20,8 @@ public struct AgentProfile: Sendable {
     /// The longest of its sessions, in seconds, within `SessionAllowance.secondsRange`; nil: no
     /// limit but the key's.
     public var maxSessionSeconds: Int?
-    /// The most of its sessions at one time, within `SessionAllowance.sessionsRange`, whoever opens
-    /// them; nil: no limit but the server's and the key's.
+    /// How many sessions it may have at one time, of all callers together, within
+    /// `SessionAllowance.sessionsRange`; nil: no limit but the server's and the key's.
     public var maxSessions: Int?
 
     /// Creates an agent.

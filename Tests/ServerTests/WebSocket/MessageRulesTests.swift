@@ -62,7 +62,12 @@ import Testing
             $0.lastMessage = .milliseconds(0)
             $0.messageDue = now
         },
+        Case(.excused) {
+            $0.messageDue = now
+            $0.pending = [1]
+        },
         Case(.slowReader) {
+            $0.pending = [1]
             $0.backlog = OutputBacklog()
             $0.backlog?.overSoftLimitSince = .milliseconds(380_000)
         },
