@@ -543,6 +543,21 @@ def test_another_microphone_takes_over(open_page):
     expect(page.get_by_role("button", name="Start talking")).to_be_visible()
 
 
+def test_a_reply_that_is_stopped_before_its_first_sound_was_not_heard(page):
+    for turn in range(5):
+        type_message(page, "Please count to 100")
+        # At its first words, which are shown before any sound of it is there.
+        page.wait_for_function(
+            """(turn) => {
+                const reply = document.querySelectorAll(".turn.assistant")[turn];
+                if (reply?.dataset.state !== "streaming") return false;
+                document.getElementById("stop").click();
+                return true;
+            }""", arg=turn, polling=5)
+        expect(page.locator(".turn.assistant").nth(turn).locator("del")).to_contain_text("2, 3")
+        state(page, "Ready")
+
+
 def test_a_reply_cut_short_is_saved_as_cut(page):
     type_message(page, "Please count to 100")
     expect(agent_turn(page)).to_contain_text("100")

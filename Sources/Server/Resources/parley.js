@@ -529,7 +529,7 @@ export class ParleySession {
   #stopReply() {
     const isWaiting = this.#isThinking && this.#activeResponse === null && !this.#awaitsReply;
     // The server cuts the reply where it knows it was heard: that comes before the cancellation.
-    this.#tick();
+    this.#acknowledge(this.#heard);
     this.#stopPlaying();
     if (this.#isReplying) {
       this.#stopped.add(this.#activeResponse);
@@ -642,6 +642,15 @@ export class ParleySession {
     this.#isRequestSent = this.#submit(this.#unsure.response);
     this.#isThinking = true;
     this.#updateActivity();
+  }
+
+  /** What was heard of the reply; null: there is none. Before its first audio it is nothing of its item. */
+  get #heard() {
+    if (this.#player.isPlaying) return this.#player.heard;
+    const isSpoken = ([item, response]) => response === this.#activeResponse
+      && this.transcript.find(item)?.kind === "message";
+    const [item] = [...this.#responseOf].findLast(isSpoken) ?? [];
+    return item ? { item, ms: 0 } : null;
   }
 
   async #stopPlaying() {
@@ -855,6 +864,7 @@ export class ParleySession {
     },
     "input_audio_buffer.speech_started"() {
       // The reply may go on from here, if the server decides that this was no interruption.
+      this.#acknowledge(this.#heard);
       this.#stopPlaying();
       this.#userSpeaks = true;
       this.#forgetSpokenTurn();

@@ -140,6 +140,20 @@ test("a conversation that is forgotten while it sounds makes no sound any more",
   assert.deepEqual(log, ["a", "end", "b"]);
 });
 
+test("of audio that waits for its first sound nothing was heard", async () => {
+  const { player: own, node: thread } = await player();
+  own.push(audio("a"));
+  assert.deepEqual(own.heard, { item: "a", ms: 0 });
+  const cleared = own.clear();
+  await settled();
+  assert.deepEqual([await cleared, own.heard], [{ item: "a", ms: 0 }, null]);
+  own.push(audio("b"));
+  await settled();
+  await play(thread, 20);
+  assert.equal(own.heard.item, "b");
+  assert.ok(own.heard.ms > 0);
+});
+
 test("what was cleared or forgotten does not sound", async () => {
   for (const message of [{ clear: 1 }, { forget: true }]) {
     const { player: own, node: thread } = await player();

@@ -46,6 +46,17 @@ test("an interrupted reply is split into what was heard and what was cut", () =>
   assert.equal(transcript.toText(), "Agent: One, two, [not heard: three, four, five]\n");
 });
 
+test("a reply that is cut before its first sound has no words that were heard", () => {
+  const transcript = new Transcript();
+  const cut = (end) => tell(transcript, [`${spoken}.delta`, { item_id: "r", delta: "One, two" }],
+    ["conversation.item.truncated", { item_id: "r", audio_end_ms: end }]);
+  // Where some was heard, only the server knows which words.
+  cut(40);
+  assert.deepEqual([transcript.find("r").text, transcript.find("r").cut], ["One, two", ""]);
+  tell(transcript, ["conversation.item.truncated", { item_id: "r", audio_end_ms: 0 }]);
+  assert.deepEqual([transcript.find("r").text, transcript.find("r").cut], ["", "One, two"]);
+});
+
 test("a reply can be cut twice, and only the end is lost", () => {
   const transcript = new Transcript();
   tell(transcript, [`${spoken}.delta`, { item_id: "r", delta: "One, two, three" }],

@@ -66,8 +66,10 @@ export class Transcript {
       else entry.text = transcript;
       return entry;
     },
-    "conversation.item.truncated"({ item_id, transcript }) {
+    "conversation.item.truncated"({ item_id, audio_end_ms: end, transcript: told }) {
       const entry = this.find(item_id);
+      // A reply that was stopped before its first sound has no words that were heard.
+      const transcript = told ?? (end === 0 ? "" : undefined);
       if (!entry || transcript === undefined) return undefined;
       const whole = entry.text + entry.cut;
       return Object.assign(entry, {

@@ -288,6 +288,8 @@ export class Player {
   /** The end of what came last: it may not have reached the worklet. */
   #received = null;
   #soundingItem = null;
+  /** The item of a reply's first audio, until that is heard. */
+  #unheardItem = null;
   /** Messages for the worklet while it is being loaded. */
   #backlog = [];
 
@@ -308,9 +310,10 @@ export class Player {
     return this.#report.isActive || !this.#hasEnded;
   }
 
-  /** What was heard: item and ms; null: nothing. */
+  /** What was heard: item and ms; null: nothing, and nothing is to be. */
   get heard() {
     const { heard } = this.#report;
+    if (this.#unheardItem) return { item: this.#unheardItem, ms: 0 };
     return heard && { item: heard.item, ms: Math.max(0, Math.floor(heard.ms - this.#sound.latency)) };
   }
 
@@ -348,6 +351,7 @@ export class Player {
     const ms = isOpus ? microsecondsPerPacket / 1000 : payload.length / 48;
     this.#received = { item, ms: position + ms };
     this.#hasEnded = false;
+    if (!this.#owesEnd) this.#unheardItem = item;
     this.#owesEnd = true;
     this.#pushes += 1;
     if (isOpus) this.#decode(item, position, payload);
@@ -373,9 +377,10 @@ export class Player {
     const answer = new Promise((resolve) => {
       this.#clearing.set(this.#clears, { pushes: this.#pushes, resolve });
     });
+    const unheard = this.#unheardItem;
     this.#post({ clear: this.#clears });
     await answer;
-    return this.heard;
+    return unheard && this.#report.heard?.item !== unheard ? { item: unheard, ms: 0 } : this.heard;
   }
 
   /** Another conversation begins. */
@@ -384,6 +389,7 @@ export class Player {
     this.#hasEnded = true;
     this.#received = null;
     this.#soundingItem = null;
+    this.#unheardItem = null;
     this.#backlog = [];
     this.#node?.port.postMessage({ forget: true });
   }
@@ -407,12 +413,14 @@ export class Player {
     }
     if (report.isSounding && report.heard && report.heard.item !== this.#soundingItem) {
       this.#soundingItem = report.heard.item;
+      this.#unheardItem = null;
       this.onStart(report.heard.item);
     }
     if (report.isActive || wasActive) this.onLevel(report.isActive ? report.level : 0);
     if (!this.#owesEnd || this.isPlaying) return;
     this.#owesEnd = false;
     this.#soundingItem = null;
+    this.#unheardItem = null;
     this.onEnd();
   }
 
