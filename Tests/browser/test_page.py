@@ -206,6 +206,27 @@ def test_speaking_over_a_reply_interrupts_it(open_page):
     state(page, "Listening")
 
 
+def test_a_phone_shows_the_newest_turn_and_folds_the_rest(open_page):
+    page = open_page(viewport={"width": 375, "height": 780})
+    line = page.get_by_role("button", name="Details")
+    expect(line).to_have_attribute("aria-expanded", "false")
+    expect(page.locator("#facts")).to_be_hidden()
+    type_message(page, "Please count to 3")
+    expect(line).to_have_text(re.compile(r"^\s*First (word|sound) after \d+ ms\s*Details\s*$"))
+    expect(page.locator("#hops")).to_be_hidden()
+    line.click()
+    expect(line).to_have_attribute("aria-expanded", "true")
+    expect(page.locator("#hops")).to_be_visible()
+    expect(page.locator("#fact-session")).to_contain_text("sess_")
+    expect(page.get_by_label("Message", exact=True)).to_be_in_viewport()
+    line.click()
+    expect(page.locator("#facts")).to_be_hidden()
+    # On a wide screen nothing is folded, and no line is needed.
+    page.set_viewport_size({"width": 1280, "height": 800})
+    expect(page.locator("#facts")).to_be_visible()
+    expect(line).to_be_hidden()
+
+
 def test_a_reply_can_be_stopped(open_page):
     page = open_page(script=RECORD_LOUDSPEAKER)
     type_message(page, "Please count to 100")

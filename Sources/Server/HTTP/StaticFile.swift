@@ -45,6 +45,7 @@ struct StaticFile: Sendable {
         StaticFile("/admin/player.js", script, PackageResources.player_js, "Its player."),
         StaticFile("/admin/record.js", script, PackageResources.record_js, "A record's card."),
         StaticFile("/admin/records.js", script, PackageResources.records_js, "Ended sessions."),
+        StaticFile("/admin/rows.js", script, PackageResources.rows_js, "Rows of sessions."),
         StaticFile("/admin/server.js", script, PackageResources.server_js, "Its server view."),
         StaticFile("/admin/table.js", script, PackageResources.table_js, "Its session table."),
         StaticFile(

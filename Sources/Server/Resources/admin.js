@@ -150,7 +150,7 @@ find("span").addEventListener("change", drawCharts);
 table.addEventListener("query", () => live.keep("sessions", table.query.command));
 table.addEventListener("choose", ({ detail: { id } }) => {
   closeCards();
-  table.mark(id);
+  table.rows.mark(id);
   card.open(id);
   live.keep("session", { type: "session.watch", id });
 });
@@ -171,15 +171,15 @@ function closeCard() {
   const { id } = card;
   live.drop("session", { type: "session.unwatch" });
   card.close();
-  table.mark(null);
-  if (!table.focus(id)) find("sessions-title").focus();
+  table.rows.mark(null);
+  if (!table.rows.focus(id)) find("sessions-title").focus();
 }
 
 function closeRecord() {
   const { id } = record;
   record.close();
-  records.mark(null);
-  if (!records.focus(id)) find("records-title").focus();
+  records.rows.mark(null);
+  if (!records.rows.focus(id)) find("records-title").focus();
 }
 
 for (const name of ["close-card", "close-record"]) find(name).addEventListener("click", closeCards);
@@ -202,7 +202,7 @@ function showRecords(isKept) {
 
 async function openRecord(id) {
   closeCards();
-  records.mark(id);
+  records.rows.mark(id);
   try {
     await record.open(id);
   } catch (error) {

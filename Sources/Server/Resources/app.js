@@ -20,7 +20,7 @@ const view = {
   agent: find("agent"), listen: find("listen"),
 };
 const log = new Log(find("log"), find("welcome"));
-const hops = new HopsChart(find("hops"));
+const hops = new HopsChart(find("hops"), find("newest"));
 const wave = new Wave(find("wave"));
 const settings = new Settings(tools);
 const setup = new Setup(find("local-model"));
@@ -387,6 +387,11 @@ settings.onListen = (voice) => attempt(() => {
 });
 settings.onDevice = (kind, id) => attempt(
   () => (kind === "microphone" ? session?.useMicrophone(id) : session?.useSpeaker(id)));
+
+/** On a narrow screen the times and facts are folded away. */
+find("details").addEventListener("click", ({ currentTarget: button }) => {
+  button.setAttribute("aria-expanded", String(button.getAttribute("aria-expanded") === "false"));
+});
 
 for (const button of [view.agent, find("connect-model")]) {
   button.addEventListener("click", () => find("about").showModal());

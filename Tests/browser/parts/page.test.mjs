@@ -18,10 +18,25 @@ test("values have names and units", () => {
   for (const [json, words] of rows) assert.equal(inWords(json), words);
 });
 
-test("what is no object of plain values stays as it is", () => {
-  for (const text of ["It is 12:25.", "[1]", "null", "7", '{"a":{"b":1}}', '{"a":[]}', ""]) {
-    assert.equal(inWords(text), null);
-  }
+test("values within values have parentheses", () => {
+  const rows = [
+    ['{"slots":[{"day":"Monday","hour":9},{"day":"Friday","hour":null}],"total":2}',
+      "slots: (day: Monday, hour: 9), (day: Friday, hour: –), total: 2"],
+    ['{"guest":{"name":"Ada","tags":["early","late"]},"notes":[],"more":{}}',
+      "guest: (name: Ada, tags: early, late), notes: none, more: none"],
+    ['[1,[2,3],"x"]', "1, (2, 3), x"],
+  ];
+  for (const [json, words] of rows) assert.equal(inWords(json), words);
+});
+
+test("what is no object or list stays as it is", () => {
+  for (const text of ["It is 12:25.", "null", "7", "{", ""]) assert.equal(inWords(text), text);
+});
+
+test("a long text ends with an ellipsis", () => {
+  assert.equal(inWords("x".repeat(200)), "x".repeat(200));
+  assert.equal(inWords("x".repeat(201)), `${"x".repeat(199)}…`);
+  assert.equal(inWords(JSON.stringify({ text: "x".repeat(300) })), `text: ${"x".repeat(193)}…`);
 });
 
 test("no level is higher than the strip, and louder ones differ", () => {

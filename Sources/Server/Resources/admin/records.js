@@ -1,7 +1,8 @@
 // Ended sessions on the operator's page: what the server keeps of them, asked for over HTTP, and their list
 // with its search.
 
-import { count, shortID, span, when } from "./format.js";
+import { count, span, when } from "./format.js";
+import { SessionRows } from "./rows.js";
 
 /** Time between two looks for sessions that have ended meanwhile, in ms. */
 const RENEWAL = 5_000;
@@ -67,11 +68,11 @@ export class RecordSource {
 /** The list. Dispatches `choose` for a session, and `problem` where the server refuses, or, with an empty text, does
  *  not any more. */
 export class RecordList extends EventTarget {
+  /** The rows that are shown. */
+  rows;
   #source;
   #view;
   #body;
-  #rows = new Map();
-  #chosen = null;
   #next = null;
   #timer = 0;
   /** Counts what was asked for, so that an answer to an earlier question is dropped. */
@@ -97,10 +98,8 @@ export class RecordList extends EventTarget {
       this.#renew();
     });
     view.older.addEventListener("click", () => this.#extend());
-    this.#body.addEventListener("click", ({ target }) => {
-      const id = target.closest("tr")?.dataset.id;
-      if (id) this.dispatchEvent(new CustomEvent("choose", { detail: { id } }));
-    });
+    this.rows = new SessionRows(
+      view.table, (id) => this.dispatchEvent(new CustomEvent("choose", { detail: { id } })));
   }
 
   /** Shows the newest sessions, and those that end from now on. */
@@ -114,26 +113,12 @@ export class RecordList extends EventTarget {
     clearTimeout(this.#timer);
     this.#isOpen = false;
     this.#question += 1;
-    for (const id of [...this.#rows.keys()]) this.remove(id);
-  }
-
-  /** Marks the row of a session; null: none. */
-  mark(id) {
-    this.#chosen = id;
-    for (const [other, row] of this.#rows) row.setAttribute("aria-current", String(other === id));
-  }
-
-  /** Moves the focus to a session's row, if it is shown. */
-  focus(id) {
-    const button = this.#rows.get(id)?.querySelector("button");
-    button?.focus();
-    return Boolean(button);
+    for (const id of this.rows.ids) this.remove(id);
   }
 
   /** A session was deleted. */
   remove(id) {
-    this.#rows.get(id)?.remove();
-    this.#rows.delete(id);
+    this.rows.remove(id);
     this.#showCount();
   }
 
@@ -144,7 +129,7 @@ export class RecordList extends EventTarget {
       this.#isExtended = false;
       this.#show(page.data);
       const shown = new Set(page.data.map(({ id }) => id));
-      for (const id of [...this.#rows.keys()]) if (!shown.has(id)) this.remove(id);
+      for (const id of this.rows.ids) if (!shown.has(id)) this.remove(id);
       this.#showEnd(page);
     }
     this.#plan();
@@ -195,13 +180,11 @@ export class RecordList extends EventTarget {
   }
 
   #show(sessions) {
-    const isFirst = this.#rows.size === 0;
+    const isFirst = this.rows.size === 0;
     for (const session of sessions) {
-      if (this.#rows.has(session.id)) continue;
-      const row = this.#makeRow(session);
+      if (this.rows.get(session.id)) continue;
       const next = isFirst ? null : this.#firstBefore(session.started_at);
-      this.#body.insertBefore(row, next);
-      this.#rows.set(session.id, row);
+      this.#body.insertBefore(this.#makeRow(session), next);
     }
   }
 
@@ -217,32 +200,21 @@ export class RecordList extends EventTarget {
   }
 
   #showCount() {
-    this.#view.empty.hidden = this.#rows.size > 0;
+    this.#view.empty.hidden = this.rows.size > 0;
     this.#view.empty.textContent = this.#search ? "No ended session fits." : "No session has ended yet.";
   }
 
   #makeRow(session) {
-    const row = document.createElement("tr");
-    row.dataset.id = session.id;
+    const row = this.rows.make(session.id);
     row.dataset.began = session.started_at;
-    row.setAttribute("aria-current", String(session.id === this.#chosen));
     const { model, subject, call } = session.session;
     const turns = count(session.turns) + (session.failed_turns ? `, ${count(session.failed_turns)} failed` : "");
     const texts = [
-      "", when(session.started_at), span(Date.parse(session.ended_at) - Date.parse(session.started_at)), turns,
+      when(session.started_at), span(Date.parse(session.ended_at) - Date.parse(session.started_at)), turns,
       reasonName(session.end_reason), model || "–", call?.from ?? subject ?? "–",
     ];
-    texts.forEach((text, index) => {
-      const cell = row.insertCell();
-      cell.className = this.#view.table.tHead.rows[0].cells[index].className;
-      cell.textContent = text;
-    });
+    texts.forEach((text, index) => { row.cells[index + 1].textContent = text; });
     if (session.failed_turns) row.cells[3].classList.add("problem");
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = shortID(session.id);
-    button.title = session.id;
-    row.cells[0].append(button);
     return row;
   }
 }

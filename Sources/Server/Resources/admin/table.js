@@ -2,7 +2,8 @@
 // session, and keeps its place while the pointer or the focus is on the rows, so that a click meets the
 // session that was aimed at.
 
-import { bytes, count, hop, replyDelay, shortID, span, stateName } from "./format.js";
+import { bytes, count, hop, replyDelay, span, stateName } from "./format.js";
+import { SessionRows } from "./rows.js";
 import { setText } from "./server.js";
 
 const PAGE_ROWS = 50;
@@ -63,12 +64,12 @@ export class Query {
 /** Shows pages of sessions. Dispatches `query` when another page is wanted, and `choose` for a session. */
 export class SessionTable extends EventTarget {
   query = new Query();
+  /** The rows that are shown. */
+  rows;
   #table;
   #body;
   #view;
   #page = null;
-  #rows = new Map();
-  #chosen = null;
 
   /** @param view the table, its pager, filter and texts */
   constructor(view) {
@@ -93,24 +94,9 @@ export class SessionTable extends EventTarget {
       this.#ask();
     });
     view.filter.addEventListener("submit", (event) => event.preventDefault());
-    this.#body.addEventListener("click", ({ target }) => {
-      const id = target.closest("tr")?.dataset.id;
-      if (id) this.dispatchEvent(new CustomEvent("choose", { detail: { id } }));
-    });
+    this.rows = new SessionRows(
+      view.table, (id) => this.dispatchEvent(new CustomEvent("choose", { detail: { id } })));
     this.#showOrder();
-  }
-
-  /** Marks the row of a session; null: none. */
-  mark(id) {
-    this.#chosen = id;
-    for (const [other, row] of this.#rows) row.setAttribute("aria-current", String(other === id));
-  }
-
-  /** Moves the focus to a session's row, if it is shown. */
-  focus(id) {
-    const button = this.#rows.get(id)?.querySelector("button");
-    button?.focus();
-    return Boolean(button);
   }
 
   /** Shows a page of the server's. */
@@ -123,17 +109,14 @@ export class SessionTable extends EventTarget {
     this.#page = page;
     const isHeld = this.#isHeld;
     const ids = new Set(page.data.map(({ id }) => id));
-    for (const [id, row] of this.#rows) {
+    for (const id of this.rows.ids) {
       const isGone = !ids.has(id);
-      row.classList.toggle("gone", isGone && isHeld);
-      if (isGone && !isHeld) {
-        row.remove();
-        this.#rows.delete(id);
-      }
+      this.rows.get(id).classList.toggle("gone", isGone && isHeld);
+      if (isGone && !isHeld) this.rows.remove(id);
     }
     page.data.forEach((session, index) => {
-      if (isHeld && !this.#rows.has(session.id)) return;
-      const row = this.#rows.get(session.id) ?? this.#add(session.id);
+      if (isHeld && !this.rows.get(session.id)) return;
+      const row = this.rows.get(session.id) ?? this.#add(session.id);
       showSession(row, session);
       if (!isHeld && this.#body.rows[index] !== row) this.#body.insertBefore(row, this.#body.rows[index]);
     });
@@ -142,32 +125,22 @@ export class SessionTable extends EventTarget {
 
   /** Whether rows keep their places. */
   get #isHeld() {
-    return this.#rows.size > 0
+    return this.rows.size > 0
       && (this.#body.matches(":hover") || this.#body.contains(document.activeElement));
   }
 
   #ask() {
     this.#page = null;
-    for (const row of this.#rows.values()) row.remove();
-    this.#rows.clear();
+    for (const id of this.rows.ids) this.rows.remove(id);
     this.#showOrder();
     this.dispatchEvent(new Event("query"));
   }
 
   #add(id) {
-    const row = document.createElement("tr");
-    row.dataset.id = id;
-    row.setAttribute("aria-current", String(id === this.#chosen));
-    for (const heading of this.#table.tHead.rows[0].cells) row.insertCell().className = heading.className;
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = shortID(id);
-    button.title = id;
+    const row = this.rows.make(id);
     const mark = document.createElement("span");
     mark.className = "mark";
-    row.cells[0].append(button);
     row.cells[1].append(mark);
-    this.#rows.set(id, row);
     this.#body.append(row);
     return row;
   }

@@ -9,11 +9,16 @@ const svg = "http://www.w3.org/2000/svg";
 /** Shows the newest turns in a table. */
 export class HopsChart {
   #table;
+  #newest;
   #turns = [];
 
-  /** @param {HTMLTableElement} table hidden while there is no turn */
-  constructor(table) {
+  /**
+   * @param {HTMLTableElement} table hidden while there is no turn
+   * @param {HTMLElement} newest says when the newest turn's reply began
+   */
+  constructor(table, newest) {
     this.#table = table;
+    this.#newest = newest;
   }
 
   /** A turn has begun to be measured, or the newest one has reached another hop. */
@@ -39,7 +44,14 @@ export class HopsChart {
     const scale = Math.max(leastScale, ...longest);
     const rows = this.#turns.toReversed().flatMap((hops) => [figures(hops), bar(hops, scale)]);
     this.#table.tBodies[0].replaceChildren(...rows);
+    this.#newest.textContent = began(this.#turns.at(-1));
   }
+}
+
+/** When the reply of a turn began, as a sentence; "": it has not begun. */
+function began({ tokenMs = null, soundMs = null } = {}) {
+  if (soundMs !== null) return `First sound after ${soundMs} ms`;
+  return tokenMs === null ? "" : `First word after ${tokenMs} ms`;
 }
 
 function figures(hops) {

@@ -130,13 +130,14 @@ function showMessage(element, { role, text, cut, state }, userName) {
 
 /** Shows a call with its values in words. Where these are not the call's own, a click shows those. */
 function showCall(element, { name, arguments: text, output }) {
-  const given = inWords(text) ?? text;
-  const result = output === undefined ? undefined : inWords(output) ?? output;
+  const given = inWords(text);
+  const result = output === undefined ? undefined : inWords(output);
   const parts = [
     make("span", "unseen", "Function call: "), make("code", "", `${name}(${given})`),
     make("span", "text", result === undefined ? " …" : ` → ${result}`),
   ];
-  if (result === undefined || result === output) return element.replaceChildren(...parts);
+  const isWhole = result === output && !given.endsWith("…");
+  if (result === undefined || isWhole) return element.replaceChildren(...parts);
   const [details, summary] = [make("details", "", ""), make("summary", "", "")];
   summary.append(...parts);
   details.append(summary, make("code", "", `${name}(${text}) → ${output}`));

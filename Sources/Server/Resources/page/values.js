@@ -8,26 +8,45 @@ const units = {
   percent: (number) => `${number} %`, bytes,
 };
 
+/** Characters that are shown at most: the whole text is a click away. */
+const mostCharacters = 200;
+
 /**
- * The names and values of a JSON object: `{"session_bytes":41230}` becomes `session: 41.2 kB`. Null where
- * the text is no such object, or has values within values.
+ * The names and values of a JSON object or array: `{"session_bytes":41230}` becomes `session: 41.2 kB`, and
+ * `{"slots":[{"day":"Monday","hour":9}]}` becomes `slots: (day: Monday, hour: 9)`. Another text stays as it is.
+ * What is long ends with `…`.
  */
-export function inWords(json) {
-  let object;
+export function inWords(text) {
+  const shown = wordsOf(text) ?? text;
+  return shown.length > mostCharacters ? `${shown.slice(0, mostCharacters - 1)}…` : shown;
+}
+
+function wordsOf(text) {
   try {
-    object = JSON.parse(json);
+    const value = JSON.parse(text);
+    return value && typeof value === "object" ? words(value) : null;
   } catch {
     return null;
   }
-  if (!object || typeof object !== "object" || Array.isArray(object)) return null;
-  const pairs = Object.entries(object);
-  if (pairs.some(([, value]) => value && typeof value === "object")) return null;
-  return pairs.map(([name, value]) => pair(name.split("_"), value)).join(", ");
 }
 
-function pair(words, value) {
-  const unit = words.length > 1 && (typeof value === "number" || value === null)
-    ? units[words.at(-1)] : undefined;
-  const name = (unit ? words.slice(0, -1) : words).join(" ");
-  return `${name}: ${value === null ? "–" : unit ? unit(value) : value}`;
+function words(value) {
+  if (value === null) return "–";
+  if (typeof value !== "object") return String(value);
+  if (Array.isArray(value)) return value.map(nested).join(", ");
+  return Object.entries(value).map(([name, each]) => pair(name.split("_"), each)).join(", ");
+}
+
+/** A value within another. */
+function nested(value) {
+  if (value === null || typeof value !== "object") return words(value);
+  return Object.keys(value).length > 0 ? `(${words(value)})` : "none";
+}
+
+function pair(names, value) {
+  const unit = names.length > 1 && (typeof value === "number" || value === null)
+    ? units[names.at(-1)] : undefined;
+  const name = (unit ? names.slice(0, -1) : names).join(" ");
+  if (unit && value !== null) return `${name}: ${unit(value)}`;
+  return `${name}: ${Array.isArray(value) && value.length > 0 ? words(value) : nested(value)}`;
 }
