@@ -30,7 +30,7 @@ PATIENT_LIMITS = {
     f"PARLEY_{name}_MS": "600000" for name in (
         "HEADER_TIMEOUT", "REQUEST_GRACE", "LATE_AUDIO_TOLERANCE", "RESUME_TIMEOUT",
         "LLM_FIRST_TOKEN_TIMEOUT", "SERVICE_TIMEOUT", "SERVICE_TOTAL_TIMEOUT", "MCP_LIST_TIMEOUT",
-        "MCP_CALL_TIMEOUT",
+        "MCP_CALL_TIMEOUT", "UNACKNOWLEDGED_TIMEOUT",
     )
 }
 # Clients of tests stand for those that are elsewhere, and are not told why a service has failed.
