@@ -103,7 +103,8 @@ final class Connection {
     @exclusivity(unchecked) var isCongested = false
     /// Why no message is taken in; empty: messages are.
     @exclusivity(unchecked) var pauses: InputPause = []
-    /// Whether it is queued for its pending messages to be handled in the next tick.
+    /// Whether it is queued for its pending messages to be handled, or its requests to be read, in the next
+    /// tick.
     @exclusivity(unchecked) var isUnfinished = false
     /// Bytes that came and are not used yet: the beginning of a proxy's header, or messages for the
     /// next tick. HTTP has its own.

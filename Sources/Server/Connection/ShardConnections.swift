@@ -23,8 +23,16 @@ extension Shard {
         }
     }
 
+    /// Reads a connection, if the tick has time for that.
     @inline(__always)
     private func read(_ connection: Connection) {
+        guard connection.state != .http || admitsRequest(of: connection) else { return }
+        readNow(connection)
+    }
+
+    /// Reads a connection, however late the tick is.
+    @inline(__always)
+    func readNow(_ connection: Connection) {
         guard connection.interest.contains(.reads), connection.state != .closed,
             connection.tls == nil || admitsRead(of: connection)
         else { return }
@@ -150,7 +158,7 @@ extension Shard {
             if connection.interest.contains(.writes) { perform(.watch, on: connection) }
             handleRelayFlushed(on: connection)
         case .http where connection.http?.isPaused == true:
-            resumeHTTP(connection)
+            if admitsRequest(of: connection) { resumeHTTP(connection) }
         case .http where connection.hasEnded && connection.http?.asksElsewhere != true,
             .lingering where connection.hasEnded:
             close(connection)

@@ -25,6 +25,26 @@ extension Shard {
         if http.isAnswering { perform(.watch, on: connection) }
     }
 
+    /// Whether the tick has time for a request. Otherwise the connection has its turn in the next one,
+    /// among those whose messages wait. Handshakes of TLS have a share of their own.
+    func admitsRequest(of connection: Connection) -> Bool {
+        guard !connection.isUnfinished else { return false }
+        guard connection.tls?.stage != .handshake, messageTime.isSpent(at: io.now) else {
+            return true
+        }
+        perform(.resume, on: connection)
+        return false
+    }
+
+    /// The turn of a connection for which the tick before had no time.
+    func continueRequests(on connection: Connection) {
+        if connection.http?.isPaused == true {
+            resumeHTTP(connection)
+        } else {
+            readNow(connection)
+        }
+    }
+
     /// The output has left, and requests wait for that.
     func resumeHTTP(_ connection: Connection) {
         guard let http = connection.http, http.isPaused else { return }

@@ -88,7 +88,7 @@ package final class Shard<Backend: IO> {
     @exclusivity(unchecked) var connections: ConnectionTable
     @exclusivity(unchecked) var deadlines: DeadlineQueue<DeadlineOwner>
     var acceptor: Acceptor<Backend>
-    /// Connections with messages that are for the next tick.
+    /// Connections with messages, or requests, that are for the next tick.
     @exclusivity(unchecked) var unfinished = SlotQueue()
     /// How long this tick handles messages.
     @exclusivity(unchecked) var messageTime = MessageTime()

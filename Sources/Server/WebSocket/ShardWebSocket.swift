@@ -39,13 +39,19 @@ extension Shard {
             guard let connection = connections[slot: slot], connection.isUnfinished
             else { continue }
             connection.isUnfinished = false
-            guard connection.isReceivingMessages, connection.pauses.isEmpty else { continue }
+            let isHTTP = connection.state == .http
+            guard isHTTP || connection.isReceivingMessages && connection.pauses.isEmpty
+            else { continue }
             let mustWait =
                 connection.hasUnheardAudio && sessionContext.isTickSpent
                 || position > 0 && messageTime.isSpent(at: io.now)
             if mustWait {
                 connection.isUnfinished = true
                 postponed.append(slot)
+                continue
+            }
+            if isHTTP {
+                continueRequests(on: connection)
                 continue
             }
             messageTime.beginShare(position, of: count)

@@ -107,6 +107,32 @@ import Testing
         #expect(floods.allSatisfy { pongs($0) == (0..<64).map { .pong([UInt8($0)]) } })
     }
 
+    /// 16 clients ask for pages that take long to make: all at once, or again as soon as they are answered.
+    /// A tick answers one of them, each in its turn, and a message of another client beside it.
+    @Test(arguments: [false, true])
+    func theTimeOfATickBoundsItsRequests(isPipelined: Bool) throws {
+        let (server, other) = try openServer()
+        let peers = (0..<16).map { _ in server.connect() }
+        #expect(server.run())
+        let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        for peer in peers { peer.send(String(repeating: request, count: isPipelined ? 4 : 1)) }
+        server.io.timePerLook = .nanoseconds(MessageTime.nanosecondsPerTick)
+        var answers = peers.map { _ in 0 }
+        for tick in 0..<60 {
+            other.send(.ping, [UInt8(tick)])
+            #expect(server.shard.tick())
+            other.poll()
+            #expect(pongs(other).count == tick + 1)
+            for (index, peer) in peers.enumerated() where !peer.receive().isEmpty {
+                answers[index] += 1
+                if !isPipelined { peer.send(request) }
+            }
+            // The first tick, whose time is over with its first look at the clock, answers none.
+            #expect(answers.reduce(0, +) == tick)
+            #expect(answers.allSatisfy { [tick / 16, (tick + 15) / 16].contains($0) })
+        }
+    }
+
     @Test func servesFloodingClientsInTurn() throws {
         let (server, first) = try openServer()
         let clients = [first] + (0..<3).map { _ in server.openClient() }
