@@ -99,7 +99,8 @@ extension VoiceSession {
         let speaker = ResponseSpeaker(
             of: description,
             voice: SpeechRequest(
-                text: "", voice: description.voice, speed: parameters.speed),
+                text: "", voice: description.voice, speed: parameters.speed,
+                language: parameters.transcription?.languageHint),
             opus: overrides.outputOpus ?? parameters.outputOpus,
             transport: parameters.outputTransport,
             playout: beginPlayout(isInConversation: overrides.isInConversation),
@@ -181,7 +182,8 @@ extension VoiceSession {
     func speculate(on words: String, _ speechInput: SpeechInput) {
         guard let turnDetection = parameters.turnDetection, turnDetection.speculativeResponse,
             turnDetection.createResponse, let turnDetector = speechInput.turnDetector,
-            let ending = TurnEndEstimator.ending(of: words), ending != .unfinished,
+            let ending = TurnEndEstimator.ending(of: words, in: parameters.languageRules),
+            ending != .unfinished,
             !modelHearsAudio, canRespond, !userTurn.isRecognising, !userTurn.hasUnansweredWords,
             speculation.reply == nil
         else { return }

@@ -325,7 +325,7 @@ extension VoiceSession {
         }
         guard let speechInput, speechInput.speechItemID == itemID else { return }
         if let delta = speechInput.handleHypothesis(
-            text, showsWords: parameters.transcription != nil)
+            text, in: parameters.languageRules, showsWords: parameters.transcription != nil)
         {
             emit(.transcriptionDelta(itemID: itemID, contentIndex: 0, delta: delta))
         }

@@ -504,7 +504,10 @@ def test_a_client_that_does_not_read_holds_its_worker(redis, workers):
 
     workers.start(jobs=2)
     # A tenth of what the reply takes, and time for the other turn.
-    limits = ["--soft-queued-output-bytes", "65536", "--slow-reader-timeout-ms", "600000"]
+    # How long such a client takes to read all of it is up to the kernel's timers: minutes on a busy
+    # machine, in which it answers no ping.
+    limits = ["--soft-queued-output-bytes", "65536", "--slow-reader-timeout-ms", "600000",
+              "--idle-timeout-ms", "600000"]
     with served(redis, PATIENT, *limits) as server:
         run(test(server))
 

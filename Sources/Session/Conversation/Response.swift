@@ -48,7 +48,7 @@ final class Response {
     /// Whether the client has answered one while the response was in flight.
     var hasSettledApproval = false
     private var thoughts = ThoughtFilter()
-    private var splitter = ClauseSplitter()
+    private var splitter: ClauseSplitter
     /// What is said, and when, if the model has not begun by then. In a box, because few agents have it.
     private var filler: Filler?
     /// When the mark at which the text so far ends is taken for the end of a clause.
@@ -89,6 +89,7 @@ final class Response {
         self.asked = asked
         self.core = core
         context = core.context
+        splitter = ClauseSplitter(core.parameters.languageRules)
         emit(.responseCreated(description))
     }
 

@@ -377,11 +377,13 @@ final class SpeechInput {
 
     /// A hypothesis has come.
     /// - Returns: the words that it confirms, to be shown.
-    func handleHypothesis(_ text: String, showsWords: Bool) -> String? {
+    func handleHypothesis(
+        _ text: String, in language: LanguageRules, showsWords: Bool
+    ) -> String? {
         partial?.handleHypothesis(text)
         // Outside the call: it reads `turnDetector`, which the call changes.
         let words = wordsBeforeSilence
-        turnDetector?.handleWords(words)
+        turnDetector?.handleWords(words, in: language)
         return showsWords ? partial?.agreement.confirm(text) : nil
     }
 

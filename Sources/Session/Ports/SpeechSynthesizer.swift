@@ -10,12 +10,15 @@ public struct SpeechRequest: Equatable, Sendable {
     public var voice: String
     /// Speaking rate, 0.25…1.5.
     public var speed: Double
+    /// The language of the conversation (ISO 639-1), as the client has named it; nil: it has not.
+    public var language: String?
 
     /// Creates a request.
-    public init(text: String, voice: String, speed: Double = 1) {
+    public init(text: String, voice: String, speed: Double = 1, language: String? = nil) {
         self.text = text
         self.voice = voice
         self.speed = speed
+        self.language = language
     }
 }
 

@@ -89,13 +89,6 @@ public enum RecordRedaction: String, CaseIterable, Sendable {
 
     // MARK: Numbers
 
-    private static let numberWords: Set<String> = [
-        "zero", "oh", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine",
-        "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen",
-        "eighteen", "nineteen", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty",
-        "ninety", "hundred", "thousand", "million", "double", "triple",
-    ]
-
     /// Each digit becomes `#`, and each word of a number of two words or more.
     private static func withoutNumbers(_ text: String) -> String {
         var words: [(text: Substring, isNumber: Bool)] = []
@@ -104,7 +97,8 @@ public enum RecordRedaction: String, CaseIterable, Sendable {
             let isWord = first.isLetter
             let end = rest.firstIndex { $0.isLetter != isWord } ?? rest.endIndex
             let piece = rest[..<end]
-            words.append((piece, isWord && numberWords.contains(piece.lowercased())))
+            let isNumber = isWord && LanguageRules.spokenNumbers.contains(piece.lowercased())
+            words.append((piece, isNumber))
             rest = rest[end...]
         }
         return words.indices.map { index in

@@ -58,7 +58,7 @@ public struct Phrase: Equatable, Sendable, LosslessStringConvertible {
     }
 
     /// The language without its region, in small letters.
-    private static func primary(_ language: String) -> String {
+    static func primary(_ language: String) -> String {
         String(language.prefix { $0 != "-" && $0 != "_" }).lowercased()
     }
 

@@ -1,6 +1,6 @@
 // Cuts a model's stream of text into clauses that can be spoken while the model still writes. It
 // handles text only: the synthesiser decides what is speakable and how it sounds. Which dots end
-// nothing is in Abbreviations.
+// nothing is in LanguageRules.
 //
 // Every cut costs a little of the melody of speech, so a clause is a sentence. The first clause is
 // an exception, because nothing can be heard before it is complete: it also ends at a comma or
@@ -43,6 +43,7 @@ struct ClauseSplitter {
     /// UTF-8 bytes of white space, quotes and brackets behind a mark that are looked through.
     private static let maxBytesBehindMark = 8
 
+    private let rules: LanguageRules
     private var pending: [UInt8] = []
     /// Where the clause in progress starts in `pending`.
     private var start = 0
@@ -56,6 +57,9 @@ struct ClauseSplitter {
     private var closers = 0..<0
     /// Whether more text is needed to tell what the character at `scanned` means.
     private var needsMore = false
+
+    /// - Parameter rules: which words tell where a clause may end.
+    init(_ rules: LanguageRules) { self.rules = rules }
 
     /// Adds text; returns the clauses that it completes.
     mutating func append(_ text: String) -> [String] {
@@ -80,7 +84,7 @@ struct ClauseSplitter {
 
     /// Takes what is left, if it holds more than white space.
     mutating func finish() -> String? {
-        defer { self = ClauseSplitter() }
+        defer { self = ClauseSplitter(rules) }
         return pending.contains { $0 > 32 } ? String(decoding: pending, as: UTF8.self) : nil
     }
 
@@ -96,7 +100,7 @@ struct ClauseSplitter {
     mutating func takeAtMark() -> String? {
         guard endingPause != nil else { return nil }
         let clause = String(decoding: pending[start...], as: UTF8.self)
-        self = ClauseSplitter()
+        self = ClauseSplitter(rules)
         isFirst = false
         return clause
     }
@@ -258,12 +262,12 @@ struct ClauseSplitter {
         if length >= Self.maxClauseBytes, words.isEnough { return .cut(index + 1) }
         guard isFirst, length >= Self.maxEagerBytes, words.isEnough else { return .goOn }
         // A longer word is no conjunction.
-        let next = pending[(index + 1)...].prefix(Conjunctions.maxBytes + 1)
+        let next = pending[(index + 1)...].prefix(ClauseWords.maxConjunctionBytes + 1)
         TextSteps.note(next.count)
         guard let end = next.firstIndex(where: { $0 <= 32 }) else {
-            return next.count <= Conjunctions.maxBytes ? .needsMore : .goOn
+            return next.count <= ClauseWords.maxConjunctionBytes ? .needsMore : .goOn
         }
-        return Conjunctions.contain(pending[index + 1..<end]) ? .cut(index) : .goOn
+        return rules.clauses.isConjunction(pending[index + 1..<end]) ? .cut(index) : .goOn
     }
 
     // MARK: What stands where
@@ -295,18 +299,20 @@ struct ClauseSplitter {
     /// Whether the dot at an index is part of an abbreviation, an initial, or a number in a list.
     private func isAbbreviation(endingAt index: Int) -> Bool {
         // One byte more than the longest abbreviation: what is before it is not looked at.
-        let before = pending[start..<index].suffix(Abbreviations.maxBytes + 1)
+        let before = pending[start..<index].suffix(ClauseWords.maxAbbreviationBytes + 1)
         TextSteps.note(before.count)
         let space = before.lastIndex { $0 <= 32 || $0 == UInt8(ascii: "(") }
         let word = before[(space.map { $0 + 1 } ?? before.startIndex)...]
-        guard let first = word.first, word.count <= Abbreviations.maxBytes else { return false }
+        guard let first = word.first, word.count <= ClauseWords.maxAbbreviationBytes else {
+            return false
+        }
         // "1." begins an item where nothing is before it in its line.
         if word.count <= 3, word.allSatisfy({ (48...57).contains($0) }) {
             return isLineStart(word.startIndex)
         }
         // "J. S. Bach", but "so do I. Then".
         if word.count == 1, (65...90).contains(first), first != UInt8(ascii: "I") { return true }
-        return Abbreviations.contain(word)
+        return rules.clauses.isAbbreviation(word)
     }
 
     private func isLineStart(_ index: Int) -> Bool {

@@ -26,10 +26,13 @@ struct ItemSpeech {
     private var marks: [Conversation.SpokenMark] = []
     private var enqueuedSamples = 0
 
-    /// Spoken English takes about 65 ms a letter.
-    private static let millisecondsPerByte = 65
+    /// The pace of a clause that is cut off in the middle of its synthesis.
+    private let millisecondsPerLetter: Int
 
-    init(itemID: String) { self.itemID = itemID }
+    init(itemID: String, millisecondsPerLetter: Int) {
+        self.itemID = itemID
+        self.millisecondsPerLetter = millisecondsPerLetter
+    }
 
     /// Whether speech waits to be sent.
     var hasSpeech: Bool { queue.count > 0 }
@@ -96,7 +99,7 @@ struct ItemSpeech {
         let before = marks.last ?? Conversation.SpokenMark(transcriptBytes: 0, audioMilliseconds: 0)
         let synthesised = rate.milliseconds(ofSamples: enqueuedSamples)
         if synthesised > before.audioMilliseconds, isCutOff || self.isCutOff {
-            let bytes = (synthesised - before.audioMilliseconds) / Self.millisecondsPerByte
+            let bytes = (synthesised - before.audioMilliseconds) / millisecondsPerLetter
             marks.append(
                 Conversation.SpokenMark(
                     transcriptBytes: before.transcriptBytes + min(bytes, clauseBytes),

@@ -12,6 +12,7 @@ struct PhraseKey: Hashable, Sendable {
     var text: String
     var voice: String
     var speed: Double
+    var language: String?
     /// How it is encoded; nil: as it came from the synthesiser.
     var opus: ResolvedOpusSettings?
 
@@ -22,6 +23,7 @@ struct PhraseKey: Hashable, Sendable {
         text = String(start[..<(end ?? start.startIndex)])
         voice = request.voice
         speed = request.speed
+        language = request.language
         self.opus = opus
     }
 }

@@ -326,7 +326,9 @@ final class ReplyPlayback {
     }
 
     private func judgement(of words: String, at now: Instant) -> InterruptionWords.Judgement {
-        judge.judge(words, over: replyText(at: now), isEchoKnown: echo?.delayMilliseconds != nil)
+        judge.judge(
+            words, over: replyText(at: now), in: core.parameters.languageRules,
+            isEchoKnown: echo?.delayMilliseconds != nil)
     }
 
     /// What the reply says about the point of its hearing.

@@ -81,7 +81,11 @@ struct ResponseSpeaker {
     // MARK: Items
 
     /// An output item has been added to the response; one that is not spoken stays empty.
-    mutating func begin(_ itemID: String) { items.append(ItemSpeech(itemID: itemID)) }
+    mutating func begin(_ itemID: String) {
+        let language = LanguageRules.rules(for: voice.language)
+        items.append(
+            ItemSpeech(itemID: itemID, millisecondsPerLetter: language.millisecondsPerLetter))
+    }
 
     /// No more clauses of an item come.
     mutating func close(_ index: Int) { items[index].close() }

@@ -127,10 +127,10 @@ struct InterruptionJudge {
     ///   - reply: what the reply said at about that time.
     ///   - isEchoKnown: whether the delay of the reply's echo in the user's audio is known.
     func judge(
-        _ words: String, over reply: String, isEchoKnown: Bool
+        _ words: String, over reply: String, in language: LanguageRules, isEchoKnown: Bool
     ) -> InterruptionWords.Judgement {
         // Where a microphone has picked up a reply before its echo is known, it will again.
         let run = hasHeardEcho && !isEchoKnown ? 1 : InterruptionWords.minEchoRun
-        return InterruptionWords.judge(words, over: reply, run: run)
+        return InterruptionWords.judge(words, over: reply, in: language, run: run)
     }
 }

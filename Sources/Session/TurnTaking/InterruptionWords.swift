@@ -1,6 +1,6 @@
 // Judges by its words whether speech over a reply interrupts it. An assent ("mhm") does not, nor
-// does the reply itself where the microphone picks up the loudspeaker. The table is English: an
-// assent in another language interrupts. InterruptionJudge decides what follows.
+// does the reply itself where the microphone picks up the loudspeaker. LanguageRules has the assents.
+// InterruptionJudge decides what follows.
 
 import Codec
 
@@ -25,40 +25,22 @@ enum InterruptionWords {
     /// coffee?" repeats one or two words of the question.
     static let minEchoRun = 3
 
-    /// Words that alone, or several together, mean "go on".
-    private static let backchannels: Set<String> = [
-        "ah", "aha", "alright", "cool", "good", "great", "ha", "hm", "hmm", "huh", "mhm", "mm",
-        "mmhm", "mmhmm", "mmm", "nice", "oh", "ok", "okay", "really", "right", "sure", "true",
-        "uh", "uhhuh", "uhuh", "um", "wow", "yah", "yay", "yea", "yeah", "yep", "yes", "yup",
-    ]
-    /// The same of more than one word.
-    private static let phrases: [[String]] = [
-        ["i", "see"], ["got", "it"], ["of", "course"], ["all", "right"], ["go", "on"],
-        ["makes", "sense"], ["that", "makes", "sense"],
-    ]
-
     /// Judges a transcript.
     /// - Parameters:
     ///   - reply: the reply's words at about that time; empty: unknown.
     ///   - run: how many words of the reply's must follow one another in its echo.
     static func judge(
-        _ transcript: String, over reply: String, run: Int = minEchoRun
+        _ transcript: String, over reply: String, in language: LanguageRules,
+        run: Int = minEchoRun
     ) -> Judgement {
         let heard = words(of: TranscriptWords.spoken(transcript))
         guard !heard.isEmpty else { return .none }
-        if isBackchannel(heard[...]) { return .backchannel }
+        if language.assents.fill(heard[...]) { return .backchannel }
         let said = words(of: reply)
         let isEcho =
             commonWords(heard, said) * echoShare.of >= heard.count * echoShare.words
             && hasCommonRun(of: run, heard, said)
         return isEcho ? .echo : .words
-    }
-
-    private static func isBackchannel(_ words: ArraySlice<String>) -> Bool {
-        guard let first = words.first else { return true }
-        if backchannels.contains(first) { return isBackchannel(words.dropFirst()) }
-        guard let phrase = phrases.first(where: { words.starts(with: $0) }) else { return false }
-        return isBackchannel(words.dropFirst(phrase.count))
     }
 
     /// Words in small letters, without marks.
@@ -92,5 +74,15 @@ enum InterruptionWords {
             before = row
         }
         return before[right.count]
+    }
+}
+
+extension AssentWords {
+    /// Whether there is nothing but assents among the words.
+    fileprivate func fill(_ heard: ArraySlice<String>) -> Bool {
+        guard let first = heard.first else { return true }
+        if words.contains(first) { return fill(heard.dropFirst()) }
+        guard let phrase = phrases.first(where: { heard.starts(with: $0) }) else { return false }
+        return fill(heard.dropFirst(phrase.count))
     }
 }

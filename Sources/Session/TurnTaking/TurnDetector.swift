@@ -67,9 +67,9 @@ struct TurnDetector {
     }
 
     /// Takes the words of the speech up to `lastSpeechEnd`; nil: they are not known.
-    mutating func handleWords(_ transcript: String?) {
+    mutating func handleWords(_ transcript: String?, in language: LanguageRules) {
         guard let estimator else { return }
-        ending = transcript.flatMap { TurnEndEstimator.ending(of: $0) }
+        ending = transcript.flatMap { TurnEndEstimator.ending(of: $0, in: language) }
         judge(with: estimator)
     }
 

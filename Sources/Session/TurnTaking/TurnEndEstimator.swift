@@ -2,8 +2,7 @@
 // (`semantic_vad`). TurnDetector finds the silence, PartialTranscript has the words, Prosody
 // measures the sound.
 //
-// The lists of words are English, as the embedded recogniser is. In another language only
-// punctuation counts.
+// Which words those are is in LanguageRules. Of a language without rules only punctuation counts.
 
 import Codec
 
@@ -79,46 +78,25 @@ struct TurnEndEstimator {
     }
 
     /// How a transcript ends; nil: it holds no word.
-    static func ending(of transcript: String) -> Ending? {
+    static func ending(of transcript: String, in language: LanguageRules) -> Ending? {
         TextSteps.note(transcript.utf8.count)
+        let rules = language.turnEnds
         let words = TranscriptWords.spoken(transcript).split(whereSeparator: \.isWhitespace)
         guard var last = words.last, let final = bare(last) else { return nil }
         // Punctuation counts inside quotation marks too.
         while let character = last.last, closingMarks.contains(character) { last.removeLast() }
         let isQuestion = last.last.map(questionMarks.contains) ?? false
         let before = words.dropLast().last.flatMap { bare($0) } ?? ""
-        if wantsMore(final, after: before, isQuestion: isQuestion) { return .unfinished }
+        if rules.wantsMore(final, after: before, isQuestion: isQuestion) { return .unfinished }
         if last.hasSuffix("...") || last.hasSuffix("…") || last.hasSuffix("-") {
             return .unfinished
         }
         if isQuestion { return .question }
-        guard last.unicodeScalars.last?.endsSentence == true, !isNumber(final),
-            !mayGoOn.contains(final)
-        else { return asks(words) && !mayGoOn.contains(final) ? .question : .open }
-        return asks(words) ? .question : .sentence
-    }
-
-    /// Whether a word, the last one of a transcript, must be followed by another.
-    private static func wantsMore(_ word: String, after before: String, isQuestion: Bool) -> Bool {
-        if word == "so" { return !endingsWithSo.contains(before) }
-        if word == "mean" { return before == "i" }
-        // "What is it for?" and "Can I?" are complete; "What is the?" is not.
-        if isQuestion { return alwaysWantMore.contains(word) }
-        return alwaysWantMore.contains(word) || wantMoreOutsideQuestions.contains(word)
-            || contractions.contains { word.hasSuffix($0) }
-    }
-
-    /// Whether the words are in the order of a question, whatever their punctuation.
-    private static func asks(_ words: [Substring]) -> Bool {
-        guard words.count >= 3, let first = bare(words[0]), let second = bare(words[1]) else {
-            return false
-        }
-        if auxiliaries.contains(first) { return subjects.contains(second) }
-        return questionWords.contains(first) && auxiliaries.contains(second)
-    }
-
-    private static func isNumber(_ word: String) -> Bool {
-        word.allSatisfy(\.isNumber) || numberWords.contains(word)
+        let asks = rules.asks(words.prefix(3).map { bare($0) ?? "" })
+        guard last.unicodeScalars.last?.endsSentence == true, !rules.isNumber(final),
+            !rules.mayGoOn.contains(final)
+        else { return asks && !rules.mayGoOn.contains(final) ? .question : .open }
+        return asks ? .question : .sentence
     }
 
     /// A word in lower case without the punctuation around it; nil when nothing is left.
@@ -129,56 +107,31 @@ struct TurnEndEstimator {
         return word[first...last].lowercased()
     }
 
-    // MARK: Words
-
     /// Of Latin, East Asian, Arabic and Ethiopic script.
     private static let questionMarks: Set<Character> = ["?", "？", "؟", "፧"]
     private static let closingMarks: Set<Character> = ["\"", "'", "”", "’", "»", ")", "]"]
+}
 
-    /// Articles, possessives, conjunctions and fillers.
-    private static let alwaysWantMore: Set<String> = [
-        "a", "an", "the", "my", "your", "our", "their", "its", "every", "and", "or", "but", "nor",
-        "because", "cause", "although", "unless", "whereas", "if", "whether", "than", "as", "um",
-        "uh", "er", "erm", "ehm", "hmm",
-    ]
-    /// Prepositions that no verb takes at its end, subjects, and adverbs that belong to a word.
-    private static let wantMoreOutsideQuestions: Set<String> = [
-        "of", "to", "for", "with", "from", "at", "by", "into", "onto", "between", "towards",
-        "without", "against", "until", "till", "during", "via", "per", "under", "near", "like",
-        "while", "when", "i", "he", "she", "we", "they", "very", "quite", "rather", "such", "also",
-        "maybe", "perhaps", "let's", "it's", "that's", "there's", "what's", "he's", "she's",
-        "who's", "where's", "here's",
-    ]
-    /// Endings of a subject and its verb.
-    private static let contractions = ["'m", "'re", "'ll", "'ve", "'d"]
-    /// "I think so" is complete.
-    private static let endingsWithSo: Set<String> = [
-        "think", "hope", "guess", "suppose", "believe", "say", "says", "said", "not", "even", "do",
-        "did", "is",
-    ]
-    /// Words that end a turn as often as not.
-    private static let mayGoOn: Set<String> = [
-        "in", "on", "over", "through", "about", "is", "are", "was", "were", "am", "be", "been",
-        "can", "could", "would", "should", "will", "shall", "may", "might", "must", "have", "has",
-        "had", "do", "does", "did", "that", "this", "which", "who", "what", "where", "how", "his",
-        "her", "some", "any", "not", "just", "then", "well", "know",
-    ]
-    private static let questionWords: Set<String> = [
-        "what", "who", "whom", "whose", "which", "where", "when", "why", "how",
-    ]
-    private static let auxiliaries: Set<String> = [
-        "is", "are", "was", "were", "am", "do", "does", "did", "can", "could", "would", "should",
-        "will", "shall", "may", "might", "must", "have", "has", "had",
-    ]
-    private static let subjects: Set<String> = [
-        "i", "you", "he", "she", "it", "we", "they", "there", "this", "that", "these", "those",
-        "the", "a", "an", "my", "your", "his", "her", "our", "their", "anyone", "anybody",
-        "someone", "somebody",
-    ]
-    private static let numberWords: Set<String> = [
-        "zero", "oh", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine",
-        "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen",
-        "eighteen", "nineteen", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty",
-        "ninety", "hundred", "thousand", "double", "triple",
-    ]
+extension TurnEndWords {
+    /// Whether a word, the last one of a transcript, must be followed by another.
+    fileprivate func wantsMore(_ word: String, after before: String, isQuestion: Bool) -> Bool {
+        if let ends = wantMoreUnlessAfter[word] { return !ends.contains(before) }
+        if let begins = wantMoreAfter[word] { return begins.contains(before) }
+        if wantMore.contains(word) { return true }
+        // "What is it for?" and "Can I?" are complete; "What is the?" is not.
+        guard !isQuestion else { return false }
+        return wantMoreOutsideQuestions.contains(word)
+            || unfinishedEnds.contains { word.hasSuffix($0) }
+    }
+
+    /// Whether the first words of three or more are in the order of a question, whatever its punctuation.
+    fileprivate func asks(_ words: [String]) -> Bool {
+        guard words.count >= 3 else { return false }
+        if auxiliaries.contains(words[0]) { return subjects.contains(words[1]) }
+        return questionWords.contains(words[0]) && auxiliaries.contains(words[1])
+    }
+
+    fileprivate func isNumber(_ word: String) -> Bool {
+        word.allSatisfy(\.isNumber) || numbers.contains(word)
+    }
 }

@@ -53,7 +53,7 @@ import Testing
         _ text: String, speed: Double, by voice: UnsafeMutablePointer<cst_voice>
     ) async throws -> SpokenReply {
         var reply = SpokenReply(text: text)
-        var splitter = ClauseSplitter()
+        var splitter = ClauseSplitter(.english)
         let clauses = splitter.append(text) + [splitter.finish()].compactMap { $0 }
         var bytes = 0
         var samples = 0

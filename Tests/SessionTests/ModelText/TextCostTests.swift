@@ -23,7 +23,7 @@ import Testing
     func clauses(delta: Int) {
         // Code up to 8 KiB is not looked at closely: the text must be much longer.
         expect(bytes: 40_000) { text in
-            var splitter = ClauseSplitter()
+            var splitter = ClauseSplitter(.english)
             for delta in text.deltas(ofScalars: delta) {
                 _ = splitter.append(delta)
                 _ = splitter.endingPause
@@ -70,7 +70,7 @@ import Testing
     @Test func wordsOfSpeech() {
         expect { text in
             _ = TranscriptWords.has(in: text)
-            _ = InterruptionWords.judge(text, over: text)
+            _ = InterruptionWords.judge(text, over: text, in: .english)
             _ = TurnEndEstimator.ending(of: text)
             _ = text.isSilent
         }

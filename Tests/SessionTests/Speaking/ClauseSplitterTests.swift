@@ -6,7 +6,7 @@ import Testing
 
 /// Splits a text that arrives in pieces of `size` characters.
 private func clauses(_ text: String, size: Int) -> [String] {
-    var splitter = ClauseSplitter()
+    var splitter = ClauseSplitter(.english)
     var found: [String] = []
     var rest = Substring(text)
     while !rest.isEmpty {
@@ -143,7 +143,7 @@ private func expect(
         "Well, that would be very nice,", "It was **the end.**",
     ])
     func aMarkBehindWhichNothingFollowsMayEndAClause(text: String) {
-        var splitter = ClauseSplitter()
+        var splitter = ClauseSplitter(.english)
         #expect(splitter.append(text) == [])
         #expect(splitter.endingPause == ClauseSplitter.pauseMilliseconds)
         let clause = splitter.takeAtMark()
@@ -158,7 +158,7 @@ private func expect(
         "- Milk\n", "Well, ", "(\"No,\") ", "Хорошо, ", "好，", "Now:",
     ])
     func aShortClauseOrANumberEndsAfterALongerPause(text: String) {
-        var splitter = ClauseSplitter()
+        var splitter = ClauseSplitter(.english)
         #expect(splitter.append(text) == [])
         #expect(splitter.endingPause == ClauseSplitter.longPauseMilliseconds)
         let clause = splitter.takeAtMark()
@@ -170,7 +170,7 @@ private func expect(
         "It comes from J.", "1. ", ", ", "!",
     ])
     func whatEndsWithNoMarkOrHasNoWordDoesNot(text: String) {
-        var splitter = ClauseSplitter()
+        var splitter = ClauseSplitter(.english)
         #expect(splitter.append(text) == [])
         #expect(splitter.endingPause == nil)
         let clause = splitter.takeAtMark()

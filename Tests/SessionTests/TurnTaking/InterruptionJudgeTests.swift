@@ -92,10 +92,10 @@ import Testing
     @Test func onceAnEchoWasHeardOneWordOfItIsEnough() {
         var judge = holding()
         let reply = "The train to Lisbon leaves at nine."
-        #expect(judge.judge("Lisbon", over: reply, isEchoKnown: false) == .words)
+        #expect(judge.judge("Lisbon", over: reply, in: .english, isEchoKnown: false) == .words)
         _ = judge.handleWords(.echo, of: "a", isReplyInFlight: true)
         #expect(judge.hasHeardEcho)
-        #expect(judge.judge("Lisbon", over: reply, isEchoKnown: false) == .echo)
-        #expect(judge.judge("Lisbon", over: reply, isEchoKnown: true) == .words)
+        #expect(judge.judge("Lisbon", over: reply, in: .english, isEchoKnown: false) == .echo)
+        #expect(judge.judge("Lisbon", over: reply, in: .english, isEchoKnown: true) == .words)
     }
 }

@@ -17,15 +17,15 @@ import Testing
         ("No, I want the bus at ten.", .words), ("I see a train coming", .words),
     ])
     func judges(transcript: String, expected: InterruptionWords.Judgement) {
-        #expect(InterruptionWords.judge(transcript, over: Self.reply) == expected)
+        #expect(InterruptionWords.judge(transcript, over: Self.reply, in: .english) == expected)
     }
 
     @Test func aWordIsEnoughWhereAnEchoIsLikely() {
-        #expect(InterruptionWords.judge("Nine.", over: Self.reply, run: 1) == .echo)
-        #expect(InterruptionWords.judge("Ten.", over: Self.reply, run: 1) == .words)
+        #expect(InterruptionWords.judge("Nine.", over: Self.reply, in: .english, run: 1) == .echo)
+        #expect(InterruptionWords.judge("Ten.", over: Self.reply, in: .english, run: 1) == .words)
     }
 
     @Test func withoutAReplyNothingIsItsEcho() {
-        #expect(InterruptionWords.judge("take the train", over: "") == .words)
+        #expect(InterruptionWords.judge("take the train", over: "", in: .english) == .words)
     }
 }

@@ -16,7 +16,7 @@ import Testing
     func noWords(transcript: String) {
         #expect(!TranscriptWords.has(in: transcript))
         #expect(TurnEndEstimator.ending(of: transcript) == nil)
-        #expect(InterruptionWords.judge(transcript, over: "one two three") == .none)
+        #expect(InterruptionWords.judge(transcript, over: "one two three", in: .english) == .none)
     }
 
     @Test(arguments: [

@@ -94,7 +94,7 @@ private func changes(
             _ = detector.handle(probability: 0.9, window: index * 512..<(index + 1) * 512)
         }
         for index in 1...400 {
-            if index == 10 { detector.handleWords(words) }
+            if index == 10 { detector.handleWords(words, in: .english) }
             let window = (index + 1) * 512..<(index + 2) * 512
             if detector.handle(probability: 0, window: window) != nil { return index }
         }
@@ -128,7 +128,7 @@ private func changes(
         }
         for _ in 0..<2 { _ = next(0.9) }
         for _ in 0..<5 { #expect(next(0) == nil) }
-        detector.handleWords("It is the")
+        detector.handleWords("It is the", in: .english)
         _ = next(0.9)
         let speechEnd = position
         // 800 ms, as for unknown words: 25 windows.

@@ -6,6 +6,9 @@ import Testing
 @testable import Session
 
 extension TurnEndEstimator {
+    /// How English words end.
+    static func ending(of transcript: String) -> Ending? { ending(of: transcript, in: .english) }
+
     /// The wait after words whose sound is not known.
     fileprivate func wait(after transcript: String?) -> Int {
         wait(after: transcript.flatMap { Self.ending(of: $0) }, finality: nil)

@@ -1,0 +1,127 @@
+// What the parts of a session know of a language: its words, and how fast it is spoken. Each
+// language has a file beside this one. Who asks: TurnEndEstimator, InterruptionWords,
+// ClauseSplitter, ItemSpeech and RecordRedaction. Marks of punctuation are not here: many languages
+// share them, and they stand where they are read.
+//
+// Words are in small letters, without marks around them.
+
+import Codec
+
+/// The words of one language, by what they tell. An object, so that whoever keeps it keeps a
+/// reference.
+final class LanguageRules: Sendable {
+    /// Words at the end of a transcript that tell whether the turn is over.
+    let turnEnds: TurnEndWords
+    /// Words that ask the speaker to go on.
+    let assents: AssentWords
+    /// Words that tell where a clause may end.
+    let clauses: ClauseWords
+    /// How long a letter takes, in ms, where it is not known when a word was spoken.
+    let millisecondsPerLetter: Int
+
+    /// Creates the rules of a language.
+    init(
+        turnEnds: TurnEndWords, assents: AssentWords, clauses: ClauseWords,
+        millisecondsPerLetter: Int
+    ) {
+        self.turnEnds = turnEnds
+        self.assents = assents
+        self.clauses = clauses
+        self.millisecondsPerLetter = millisecondsPerLetter
+    }
+
+    /// The languages that have rules of their own, by their codes (ISO 639-1).
+    private static let byCode = ["en": english]
+    /// Of a language without rules, only marks tell whether a turn is over: its words would be
+    /// taken for others ("an" ends a German sentence). Assents and abbreviations are those of
+    /// English, many of which are written the same elsewhere ("okay", "Dr.").
+    private static let common = LanguageRules(
+        turnEnds: TurnEndWords(), assents: english.assents, clauses: english.clauses,
+        millisecondsPerLetter: english.millisecondsPerLetter)
+
+    /// The rules for a language.
+    /// - Parameter language: as a client names it, such as "en-GB"; nil: it is not known, and
+    ///   English is taken, as the embedded recogniser hears it.
+    static func rules(for language: String?) -> LanguageRules {
+        guard let language else { return english }
+        return byCode[Phrase.primary(language)] ?? common
+    }
+
+    /// Numbers that are spelt out, in all languages: nobody is asked which one a number is said in.
+    static let spokenNumbers = byCode.values.reduce(into: Set<String>()) {
+        $0.formUnion($1.turnEnds.numbers.union($1.turnEnds.roundNumbers))
+    }
+}
+
+extension SessionParameters {
+    /// The rules for the language that the client has named.
+    var languageRules: LanguageRules { .rules(for: transcription?.languageHint) }
+}
+
+/// Words at the end of a transcript that tell whether the turn is over.
+struct TurnEndWords {
+    /// Words that must be followed by another: articles, possessives, conjunctions and fillers.
+    var wantMore: Set<String> = []
+    /// The same, but for a question: "What is it for?" is complete.
+    var wantMoreOutsideQuestions: Set<String> = []
+    /// The same for words with these ends: a subject and its verb.
+    var unfinishedEnds: [String] = []
+    /// Words that want more unless one of these is before them: "so", but "I think so".
+    var wantMoreUnlessAfter: [String: Set<String>] = [:]
+    /// Words that want more where one of these is before them: "mean", but only after "I".
+    var wantMoreAfter: [String: Set<String>] = [:]
+    /// Words that end a turn as often as not.
+    var mayGoOn: Set<String> = []
+    /// Words that begin a question, before one of the auxiliaries.
+    var questionWords: Set<String> = []
+    /// Verbs that begin a question, before one of the subjects.
+    var auxiliaries: Set<String> = []
+    /// Subjects of a sentence.
+    var subjects: Set<String> = []
+    /// Numbers, after which more digits may come.
+    var numbers: Set<String> = []
+    /// Numbers that end a number.
+    var roundNumbers: Set<String> = []
+}
+
+/// Words that alone, or several together, mean "go on".
+struct AssentWords {
+    /// Single words.
+    var words: Set<String> = []
+    /// The same of more than one word.
+    var phrases: [[String]] = []
+}
+
+/// Words that tell where a clause may end.
+struct ClauseWords {
+    /// UTF-8 bytes of the longest abbreviation, with dots within it.
+    static let maxAbbreviationBytes = 16
+    /// UTF-8 bytes of the longest conjunction.
+    static let maxConjunctionBytes = 8
+
+    /// Abbreviations with a dot after which a sentence goes on.
+    var abbreviations: Set<String> = []
+    /// Words that begin another part of a sentence: a speaker may breathe before them.
+    var conjunctions: Set<String> = []
+
+    /// Whether a word without its last dot is an abbreviation: one of these, or letters with dots
+    /// between ("e.g", "a.m", "U.S").
+    func isAbbreviation(_ word: ArraySlice<UInt8>) -> Bool {
+        guard word.count <= Self.maxAbbreviationBytes else { return false }
+        let letters = word.drop { [UInt8(ascii: "\""), UInt8(ascii: "*")].contains($0) }
+        if letters.count >= 3, letters.count.isMultiple(of: 2) == false {
+            let isDotted = letters.indices.allSatisfy { index in
+                let isDot = letters[index] == UInt8(ascii: ".")
+                return (index - letters.startIndex).isMultiple(of: 2) ? !isDot : isDot
+            }
+            if isDotted { return true }
+        }
+        return abbreviations.contains(String(decoding: letters, as: UTF8.self).lowercased())
+    }
+
+    /// Whether a word is a conjunction.
+    func isConjunction(_ word: ArraySlice<UInt8>) -> Bool {
+        word.count <= Self.maxConjunctionBytes
+            && conjunctions.contains(String(decoding: word, as: UTF8.self))
+    }
+}
