@@ -113,7 +113,7 @@ public struct RecordBrowser {
 
     /// Deletes the record of an ended session, if there is one. In a file, the webhook is written in the same
     /// transaction. For another database it is written first: a deletion without a webhook would be worse
-    /// than a second webhook of a deletion that is tried again.
+    /// than one that is tried again, whose webhook has the same id.
     /// - Parameter webhooks: writes the webhook; nil: there is no receiver.
     func delete(
         _ sessionID: String, telling webhooks: DeletionWebhooks? = nil

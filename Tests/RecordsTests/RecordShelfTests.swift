@@ -152,6 +152,11 @@ extension RecordShelf {
         let event = try parser.parse(try #require(bodies.first))
         #expect(bodies.count == 1 && event["type"]?.string == "session.deleted")
         #expect(event["data"]?["session_id"]?.string == "sess_2")
+        // A deletion that another database has refused is tried again.
+        let again = DeletionWebhooks(receiver, spool: folder.file())
+        try again.write("sess_2", into: file.database)
+        let ids = try file.database.rows("SELECT id FROM webhooks") { $0.text(0) }
+        #expect(ids == ["msg_deleted_sess_2"])
         receiver.types = [.sessionEnded]
         #expect(try delete("sess_1") == bodies, "an event that nobody wants")
     }

@@ -110,11 +110,6 @@ struct RecordReader {
             ) { $0.text(0) })
     }
 
-    /// How many items a session has.
-    func itemCount(of sessionID: String) throws(SQLiteError) -> Int {
-        try database.number("SELECT COUNT(*) FROM items WHERE session = ?", .text(sessionID)) ?? 0
-    }
-
     private static func item(_ row: SQLiteStatement) -> RecordDocument.Item {
         RecordDocument.Item(
             item: row.text(0), addedAt: row.integer(1), deletedAt: row.optionalInteger(2),

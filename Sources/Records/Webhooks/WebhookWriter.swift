@@ -41,37 +41,39 @@ struct WebhookWriter: Sendable {
         try put(WebhookEvent.ended(document, at: time), at: time, into: file)
     }
 
-    /// Writes that a session was deleted.
+    /// Writes that a session was deleted. The event has its id from the session: where a deletion
+    /// fails and is tried again, a receiver knows the second event.
     /// - Parameter spool: the file that the sender reads.
     func writeDeletion(
         of sessionID: String, at time: Int, into spool: SQLiteDatabase
     ) throws(SQLiteError) {
         guard types.contains(.sessionDeleted) else { return }
-        _ = try Self.put(WebhookEvent.deleted(sessionID, at: time), at: time, into: spool)
+        _ = try Self.put(
+            WebhookEvent.deleted(sessionID, at: time), id: "msg_deleted_" + sessionID, at: time,
+            into: spool)
     }
 
     private func put(
         _ body: String, at time: Int, into file: RecordDatabase
     ) throws(SQLiteError) {
-        guard try !Self.put(body, at: time, into: file.database) else { return }
-        file.webhooksLeftOut += 1
-    }
-
-    /// The id stays the same however often the event is sent: by it a receiver knows one that it has
-    /// already.
-    ///
-    /// - Returns: false where too many wait.
-    private static func put(
-        _ body: String, at time: Int, into spool: SQLiteDatabase
-    ) throws(SQLiteError) -> Bool {
         let id =
             "msg_" + String(UInt64.random(in: .min ... .max), radix: 36)
             + String(UInt64.random(in: .min ... .max), radix: 36)
+        guard try !Self.put(body, id: id, at: time, into: file.database) else { return }
+        file.webhooksLeftOut += 1
+    }
+
+    /// - Parameter id: stays the same however often the event is sent: by it a receiver knows one that
+    ///   it has already.
+    /// - Returns: false where too many wait, or one with this id.
+    private static func put(
+        _ body: String, id: String, at time: Int, into spool: SQLiteDatabase
+    ) throws(SQLiteError) -> Bool {
         // The span of row numbers is the count, or more: it costs two look-ups. Only where it is too long,
         // because one event has waited while many others went, are the rows counted.
         let written = try spool.run(
             """
-            INSERT INTO webhooks (id, body, created_ms, attempts, due_ms) SELECT ?, ?, ?, 0, ?
+            INSERT OR IGNORE INTO webhooks (id, body, created_ms, attempts, due_ms) SELECT ?, ?, ?, 0, ?
             WHERE (SELECT COALESCE(MAX(rowid) - MIN(rowid), 0) FROM webhooks) < ?
                 OR (SELECT COUNT(*) FROM webhooks) < ?
             """,
