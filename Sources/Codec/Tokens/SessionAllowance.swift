@@ -9,8 +9,6 @@ public struct SessionAllowance: Equatable, Sendable {
     public static let secondsRange = 1...604_800
     /// Maximum number of models.
     public static let maxModels = 64
-    /// Maximum bytes of a model's name, as in the protocol's events.
-    public static let maxModelBytes = 512
 
     /// Maximum concurrent sessions, in `sessionsRange`; nil: the server's default.
     public var maxSessions: Int?

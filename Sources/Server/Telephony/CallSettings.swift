@@ -41,12 +41,6 @@ enum CallSettings {
         Setting(parameter: "recording", form: .json, path: ["recording"]),
     ]
 
-    /// Whether a parameter is a setting of the call.
-    static func isSetting(_ name: String) -> Bool {
-        ["session", "agent", "model", "greeting", "dtmf"].contains(name)
-            || settings.contains { $0.parameter == name }
-    }
-
     /// The events that a client would send for the parameters, in order: first a whole session
     /// (`session`, as JSON), and then one for each parameter.
     /// - Throws: `invalid_value`, for a value that should be JSON and is not.

@@ -35,7 +35,7 @@ enum InterruptionWords {
     ) -> Judgement {
         let heard = words(of: TranscriptWords.spoken(transcript))
         guard !heard.isEmpty else { return .none }
-        if language.assents.fill(heard[...]) { return .backchannel }
+        if language.assents.cover(heard[...]) { return .backchannel }
         let said = words(of: reply)
         let isEcho =
             commonWords(heard, said) * echoShare.of >= heard.count * echoShare.words
@@ -79,10 +79,10 @@ enum InterruptionWords {
 
 extension AssentWords {
     /// Whether there is nothing but assents among the words.
-    fileprivate func fill(_ heard: ArraySlice<String>) -> Bool {
+    fileprivate func cover(_ heard: ArraySlice<String>) -> Bool {
         guard let first = heard.first else { return true }
-        if words.contains(first) { return fill(heard.dropFirst()) }
+        if words.contains(first) { return cover(heard.dropFirst()) }
         guard let phrase = phrases.first(where: { heard.starts(with: $0) }) else { return false }
-        return fill(heard.dropFirst(phrase.count))
+        return cover(heard.dropFirst(phrase.count))
     }
 }
