@@ -84,7 +84,7 @@ extension Shard {
                 send(HTTPResponse(badRequest: error), to: request, on: connection)
                 return releaseProxiedPlace(of: connection)
             }
-            if case .comeBack(let claim) = resume {
+            if case .resume(let claim) = resume {
                 return beginReturn(claim, request, by: caller, followedBy: rest, on: connection)
             }
             startSession(for: request, by: caller, resume: resume, on: connection)
@@ -115,7 +115,7 @@ extension Shard {
 
     /// Begins a session of its own for a request, if it may have one.
     /// - Parameters:
-    ///   - resume: `comeBack`: in place of the session that the client has lost.
+    ///   - resume: `resume`: in place of the session that the client has lost.
     ///   - claimed: the session that the client has come back to, from the store; nil: a new one.
     func startSession(
         for request: HTTPRequest, by caller: Caller, resume: ResumeQuery,
@@ -140,7 +140,7 @@ extension Shard {
         beginRecord(of: live.session, owner: place.owner)
         if caller.hasRecordingConsent { beginRecording(live, hasConsent: true) }
         if resume != .none { makeResumable(live, of: caller.principal, on: connection) }
-        if case .comeBack(let claim) = resume, let state = live.resume {
+        if case .resume(let claim) = resume, let state = live.resume {
             sendResumed(live, state, recovered: false, from: claim, on: connection)
         }
         step(live, of: connection) { $0.start(at: now) }

@@ -372,7 +372,7 @@ public struct ServerConfiguration: Sendable {
             "tls-ticket-period-ms", \.tlsTicketPeriod, 1_000...604_800_000,
             "Time for which a key seals session tickets; it opens them for as long again."),
         .integer(
-            "max-tls-handshakes-per-turn", \.maxTLSHandshakesPerTick, 1...65_535,
+            "max-tls-handshakes-per-tick", \.maxTLSHandshakesPerTick, 1...65_535,
             unit: "reads",
             """
             Reads of unfinished handshakes before the open connections are served; a \
@@ -773,7 +773,7 @@ public struct ServerConfiguration: Sendable {
             unit: "bytes",
             """
             Unsent bytes of one connection; a client that reads more slowly is disconnected. \
-            At least twice max-write-bytes-per-turn.
+            At least twice max-write-bytes-per-tick.
             """),
         .integer(
             "soft-queued-output-bytes", \.softQueuedOutputBytes, 4_096...(1 << 30),
@@ -926,25 +926,25 @@ public struct ServerConfiguration: Sendable {
 
     private static let fairness: [Setting<Self>] = [
         .integer(
-            "max-write-bytes-per-turn", \.maxWriteBytesPerTick, 1_024...(64 << 20),
+            "max-write-bytes-per-tick", \.maxWriteBytesPerTick, 1_024...(64 << 20),
             unit: "bytes", "Bytes written to one connection before the others are served."),
         .integer(
             "read-buffer-bytes", \.readBufferBytes, 4_096...(64 << 20), unit: "bytes",
             "Bytes read from one connection before the others are served; one buffer per shard."),
         .integer(
-            "max-messages-per-turn", \.maxMessagesPerTick, 1...1_000_000, unit: "messages",
+            "max-messages-per-tick", \.maxMessagesPerTick, 1...1_000_000, unit: "messages",
             "WebSocket messages of one connection handled before the others are served."),
         .milliseconds(
-            "max-audio-per-turn-ms", \.maxAudioPerTick, 20...60_000,
+            "max-audio-per-tick-ms", \.maxAudioPerTick, 20...60_000,
             """
             Audio that a shard decodes before it does its other work; each connection has \
             100 ms of it in any case.
             """),
         .integer(
-            "max-accepts-per-turn", \.maxAcceptsPerTick, 1...65_535, unit: "connections",
+            "max-accepts-per-tick", \.maxAcceptsPerTick, 1...65_535, unit: "connections",
             "Connections accepted before the open ones are served."),
         .integer(
-            "max-jobs-per-turn", \.maxJobsPerTick, 1...1_000_000, unit: "jobs",
+            "max-jobs-per-tick", \.maxJobsPerTick, 1...1_000_000, unit: "jobs",
             "Steps of agents' tasks that run before the connections are served."),
         .milliseconds(
             "accept-pause-ms", \.acceptPause, 1...60_000,

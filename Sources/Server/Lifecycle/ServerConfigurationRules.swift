@@ -48,7 +48,7 @@ extension ServerConfiguration {
         }
         // The answers of one tick, and the last of them, must fit a queue that was within its share.
         if maxQueuedOutputBytes < 2 * maxWriteBytesPerTick {
-            return "max-queued-output-bytes must be at least twice max-write-bytes-per-turn"
+            return "max-queued-output-bytes must be at least twice max-write-bytes-per-tick"
         }
         if softQueuedOutputBytes > maxQueuedOutputBytes {
             return "soft-queued-output-bytes must not be more than max-queued-output-bytes"

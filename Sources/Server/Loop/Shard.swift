@@ -438,7 +438,7 @@ package final class Shard<Backend: IO> {
             case .call(let id): endCall(id)
             case .operatorView(let token): renewView(at: token)
             case .history: continueHistory()
-            case .heartbeat: beatHeart()
+            case .heartbeat: sendHeartbeat()
             case .report: sendReport()
             }
         }

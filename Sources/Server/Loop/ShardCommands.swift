@@ -38,7 +38,7 @@ enum ShardCommand: Sendable {
     /// Another shard has something to say about a call or a sideband.
     case sideband(SidebandMessage)
     /// A connection comes over from another shard, with a client that comes back.
-    case welcome(ReturningClient)
+    case takeIn(ReturningClient)
     /// Another server has claimed a session, which this shard may have.
     case fenced(sessionID: String, fence: UInt64)
     /// Something has changed that is reported to servers with a common store.
@@ -144,7 +144,7 @@ extension Shard {
         case .judgeMemory: judgeMemory()
         case .endWaiting: endWaitingForPlace()
         case .sideband(let message): handle(message)
-        case .welcome(let client): welcome(client)
+        case .takeIn(let client): takeIn(client)
         case .fenced(let sessionID, let fence): handleFenced(sessionID, fence: fence)
         case .planReport: planReport()
         case .noteFinding(let finding, let id): handle(finding, for: id)

@@ -29,7 +29,7 @@ enum ResumeQuery: Equatable {
     /// To be able to come back.
     case ask
     /// To come back.
-    case comeBack(ResumeClaim)
+    case resume(ResumeClaim)
 
     /// Reads the query of a request.
     /// - Throws: where a value is malformed, or one of a pair is missing, as status 400.
@@ -62,7 +62,7 @@ enum ResumeQuery: Equatable {
         }
         var played: PlayedAudio?
         if let itemID, let end { played = PlayedAudio(itemID: itemID, milliseconds: end) }
-        self = .comeBack(ResumeClaim(handle: handle, position: position, played: played))
+        self = .resume(ResumeClaim(handle: handle, position: position, played: played))
     }
 
     private static func number(

@@ -142,7 +142,7 @@ extension Shard {
         var rest = connection.http?.pending ?? []
         if claimed == nil { metrics.add(.resumesUnknown) }
         startSession(
-            for: request, by: caller, resume: .comeBack(claim), claimed: claimed, on: connection)
+            for: request, by: caller, resume: .resume(claim), claimed: claimed, on: connection)
         if connection.state == .webSocket { noteAnswer(101, to: request, sentBy: peer) }
         releaseProxiedPlace(of: connection)
         guard connection.state == .webSocket else {

@@ -45,10 +45,10 @@ extension Shard {
             let post = services.directory.post(to: claim.handle.shard)
         {
             return post(
-                .welcome(takeOut(connection, claim, request, by: caller, pending: Array(rest))))
+                .takeIn(takeOut(connection, claim, request, by: caller, pending: Array(rest))))
         }
         if caller.isNode { releaseAddressPlace(of: connection) }
-        _ = comeBack(claim, request, by: caller, on: connection)
+        _ = resumeSession(claim, request, by: caller, on: connection)
         if connection.state == .webSocket, !rest.isEmpty { receiveMessages(rest, on: connection) }
     }
 
@@ -73,7 +73,7 @@ extension Shard {
     }
 
     /// A connection comes over from another shard.
-    func welcome(_ client: ReturningClient) {
+    func takeIn(_ client: ReturningClient) {
         guard !shutdown.isStopping, let token = connections.reserveToken(),
             io.watch(client.handle, for: .reads, token: token, isNew: true) == 0
         else {
@@ -98,7 +98,7 @@ extension Shard {
         perform(connection.hasOutput ? [.settle, .flush] : .settle, on: connection)
         var pending = client.pending
         pending.withUnsafeMutableBytes { connection.http?.keep($0) }
-        let isBack = comeBack(client.claim, client.request, by: client.caller, on: connection)
+        let isBack = resumeSession(client.claim, client.request, by: client.caller, on: connection)
         guard isBack, connection.state == .webSocket, !pending.isEmpty else { return }
         pending.withUnsafeMutableBytes { receiveMessages($0, on: connection) }
     }
@@ -107,7 +107,7 @@ extension Shard {
 
     /// Gives the client its session back, or looks for it elsewhere.
     /// - Returns: whether it was here.
-    private func comeBack(
+    private func resumeSession(
         _ claim: ResumeClaim, _ request: HTTPRequest, by caller: Caller,
         on connection: Connection
     ) -> Bool {
@@ -119,7 +119,7 @@ extension Shard {
             return false
         }
         guard let upgrade = validUpgrade(of: request, on: connection) else { return true }
-        seatClient(of: connection, at: seat, upgrade)
+        moveClient(of: connection, to: seat, upgrade)
         guard connection.live === live, connection.state == .webSocket else { return true }
         greet(live, resume, claim, on: connection)
         if connection.state == .webSocket { noteAnswer(101, to: request, sentBy: peer) }
@@ -148,8 +148,8 @@ extension Shard {
 
     /// Puts a client's connection into the place of a session. The connection that had it, if it is
     /// still open, is closed.
-    private func seatClient(
-        of connection: Connection, at seat: Connection, _ upgrade: WebSocketUpgrade
+    private func moveClient(
+        of connection: Connection, to seat: Connection, _ upgrade: WebSocketUpgrade
     ) {
         if seat.state == .detached {
             if let live = seat.live { releasePlaceOfDetached(live, seat.token) }

@@ -66,7 +66,7 @@ extension Shard {
             reviewRecords()
         }
         store.link?.open()
-        beatHeart()
+        sendHeartbeat()
         guard store.places != nil else { return }
         let plan: @Sendable () -> Void = { [mailbox = inbox.mailbox] in
             mailbox.post(.planReport)
@@ -76,7 +76,7 @@ extension Shard {
     }
 
     /// Shows other servers that this one is alive, now and from now on.
-    func beatHeart() {
+    func sendHeartbeat() {
         guard let heartbeat = store.heartbeat else { return }
         heartbeat.beat()
         _ = deadlines.schedule(.heartbeat, at: now + NodeHeartbeat.interval)

@@ -1,5 +1,5 @@
 // How long a tick handles messages of connections that send one upon another. The count of messages bounds
-// a connection's share of a tick (`max-messages-per-turn`), but says little of its time: a read of updates
+// a connection's share of a tick (`max-messages-per-tick`), but says little of its time: a read of updates
 // of a session with 60 tools takes 4 ms, and 16 such connections sixteen times that.
 //
 // The messages that the tick before has left come first. They share the tick's time evenly. A connection

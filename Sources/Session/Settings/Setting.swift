@@ -55,7 +55,10 @@ package struct Setting<Root>: Sendable {
     /// `--max-message-bytes`
     package var flag: String { "--\(name)" }
     /// `PARLEY_MAX_MESSAGE_BYTES`
-    package var variable: String {
+    package var variable: String { Self.variable(of: name) }
+
+    /// The environment variable of a setting with this name.
+    package static func variable(of name: String) -> String {
         "PARLEY_" + name.uppercased().split(separator: "-").joined(separator: "_")
     }
 

@@ -89,7 +89,7 @@ final class ResumableClient {
                     attempts = nil
                 }
                 return message
-            } catch { try comeBack(after: error) }
+            } catch { try reconnect(after: error) }
         }
     }
 
@@ -101,7 +101,7 @@ final class ResumableClient {
         do throws(CommandFailure) {
             return try client.wait(alsoFor: other, until: deadline)
         } catch {
-            try comeBack(after: error)
+            try reconnect(after: error)
             return false
         }
     }
@@ -115,7 +115,7 @@ final class ResumableClient {
     /// Makes the connection again.
     /// - Throws: `failure` where the session has ended with its connection, or the reason for which the
     ///   server cannot be reached.
-    private func comeBack(after failure: CommandFailure) throws(CommandFailure) {
+    private func reconnect(after failure: CommandFailure) throws(CommandFailure) {
         guard place.isGranted, client.end?.allowsReturn == true else { throw failure }
         let lost = monotonicSeconds()
         if attempts == nil {

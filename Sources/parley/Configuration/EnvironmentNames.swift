@@ -22,7 +22,8 @@ struct EnvironmentNames {
     /// Collects the variables of all options, and those that the providers of models name.
     init(settings: ServeSettings) {
         ofServe = Set(
-            ServeSettings.options.map(\.variable) + [ServeConfigurationLoader.configVariable]
+            ServeSettings.options.map(\.variable) + FormerNames.variables.map(\.variable)
+                + [ServeConfigurationLoader.configVariable]
                 + settings.language.providers.compactMap(\.keyVariable))
     }
 

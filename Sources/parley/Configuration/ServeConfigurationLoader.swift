@@ -133,7 +133,12 @@ struct ServeConfigurationLoader {
                 }
                 let parts = argument.dropFirst(2).split(
                     separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-                let name = String(parts[0])
+                var name = String(parts[0])
+                if let current = FormerNames.current(name) {
+                    invocation.warnings.append(
+                        FormerNames.warning("--\(name)", is: "--\(current)"))
+                    name = current
+                }
                 let option = ServeSettings.option(flagged: name)
                 guard name == Self.configName || option != nil else {
                     throw .usage("unknown option --\(name)\(suggestion(for: name))")
@@ -157,6 +162,12 @@ struct ServeConfigurationLoader {
     private func apply(
         _ environment: [String: String], to invocation: inout ServeInvocation
     ) throws(CommandFailure) {
+        for (variable, option) in FormerNames.variables {
+            guard let text = environment[variable] else { continue }
+            invocation.warnings.append(FormerNames.warning(variable, is: option.variable))
+            let origin = SettingOrigin.environment(variable: variable)
+            try apply(text, of: option, from: origin, to: &invocation)
+        }
         for option in ServeSettings.options {
             guard let text = environment[option.variable] else { continue }
             if option.variable == Self.portVariable, text.hasPrefix("tcp://") {
@@ -183,7 +194,12 @@ struct ServeConfigurationLoader {
         }
         for member in try members(in: text, path: path) {
             let place = "\(path):\(member.line)"
-            guard let option = ServeSettings.option(named: member.key) else {
+            let current = FormerNames.current(member.key)
+            if let current {
+                invocation.warnings.append(
+                    "\(place): " + FormerNames.warning(member.key, is: current))
+            }
+            guard let option = ServeSettings.option(named: current ?? member.key) else {
                 let near = suggestion(for: member.key)
                 throw .usage("\(place): unknown key \(shortened(member.key))\(near)")
             }

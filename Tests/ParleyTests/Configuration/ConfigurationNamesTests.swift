@@ -48,6 +48,29 @@ import Testing
         #expect(warning.utf8.count < 1_000 && warning.hasSuffix(" and 981 more"))
     }
 
+    /// Former names are read everywhere, with a warning; today's name wins over the former one.
+    @Test func formerNamesAreReadWithAWarning() throws {
+        let path = FileManager.default.temporaryDirectory.appending(path: "\(UUID()).yaml")
+        defer { try? FileManager.default.removeItem(at: path) }
+        try Data("max-jobs-per-turn: 7\n".utf8).write(to: path)
+        let loaded = try load(
+            ["--max-accepts-per-turn", "5", "--config", path.path],
+            environment: [
+                "PARLEY_MAX_MESSAGES_PER_TURN": "6", "PARLEY_MAX_WRITE_BYTES_PER_TURN": "2048",
+                "PARLEY_MAX_WRITE_BYTES_PER_TICK": "4096",
+            ])
+        #expect(
+            loaded.warnings == [
+                "--max-accepts-per-turn is now --max-accepts-per-tick",
+                "\(path.path):1: max-jobs-per-turn is now max-jobs-per-tick",
+                "PARLEY_MAX_MESSAGES_PER_TURN is now PARLEY_MAX_MESSAGES_PER_TICK",
+                "PARLEY_MAX_WRITE_BYTES_PER_TURN is now PARLEY_MAX_WRITE_BYTES_PER_TICK",
+            ])
+        let server = loaded.settings.server
+        #expect(server.maxAcceptsPerTick == 5 && server.maxMessagesPerTick == 6)
+        #expect(server.maxJobsPerTick == 7 && server.maxWriteBytesPerTick == 4_096)
+    }
+
     @Test func strictRefusesWhatIsIgnored() {
         #expect(throws: CommandFailure.self) {
             try load(["--strict"], environment: ["PARLEY_PORT": "tcp://10.0.0.1:80"])

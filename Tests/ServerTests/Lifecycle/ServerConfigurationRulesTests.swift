@@ -26,13 +26,13 @@ import Testing
         Refusal("read-buffer-bytes must be from 4096 to 67108864, not 1") {
             $0.readBufferBytes = 1
         },
-        Refusal("max-audio-per-turn-ms must be from 20 to 60000, not 19") {
+        Refusal("max-audio-per-tick-ms must be from 20 to 60000, not 19") {
             $0.maxAudioPerTick = .milliseconds(19)
         },
         Refusal("playout-lead-ms must be from 100 to 60000, not 0") {
             $0.session.playoutLeadMilliseconds = 0
         },
-        Refusal("max-queued-output-bytes must be at least twice max-write-bytes-per-turn") {
+        Refusal("max-queued-output-bytes must be at least twice max-write-bytes-per-tick") {
             $0.maxWriteBytesPerTick = 1 << 20
             $0.maxQueuedOutputBytes = (2 << 20) - 1
         },

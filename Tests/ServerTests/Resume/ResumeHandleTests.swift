@@ -62,10 +62,10 @@ import Testing
         let handle = Self.handle
         #expect(
             try query("resume=\(handle.text)")
-                == .comeBack(ResumeClaim(handle: handle, position: nil, played: nil)))
+                == .resume(ResumeClaim(handle: handle, position: nil, played: nil)))
         #expect(
             try query("resume=\(handle.text)&epoch=7&offset=0&item_id=item_1&audio_end_ms=240")
-                == .comeBack(
+                == .resume(
                     ResumeClaim(
                         handle: handle, position: ResumePosition(epoch: 7, offset: 0),
                         played: PlayedAudio(itemID: "item_1", milliseconds: 240))))
