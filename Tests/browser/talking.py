@@ -7,6 +7,7 @@ import wave
 # A script for the page that keeps the samples that its one <audio> element gets, as a loudspeaker would.
 RECORD_LOUDSPEAKER = """
     window.heard = [];
+    window.lateMs = 0;
     const { play } = HTMLMediaElement.prototype;
     HTMLMediaElement.prototype.play = function () {
         if (this.srcObject && !this.isRecorded) {
@@ -14,8 +15,16 @@ RECORD_LOUDSPEAKER = """
             const context = new AudioContext({ sampleRate: 24000 });
             const source = context.createMediaStreamSource(this.srcObject);
             const recorder = context.createScriptProcessor(1024, 1, 1);
+            let begun = null;
+            let blocks = -1;
             recorder.onaudioprocess = ({ inputBuffer }) => {
                 window.heard.push(inputBuffer.getChannelData(0).slice());
+                blocks += 1;
+                const now = [performance.now(), 1000 * context.currentTime];
+                begun ??= now;
+                const [passed, played] = now.map((time, index) => time - begun[index]);
+                const recorded = blocks * 1024 / 24;
+                window.lateMs = Math.max(window.lateMs, passed - played, played - recorded);
             };
             source.connect(recorder).connect(context.destination);
         }
@@ -76,6 +85,12 @@ def apply(page, **choices):
         else:
             control.fill(value)
     page.get_by_role("button", name="Apply").click()
+
+
+def was_recorded_whole(page):
+    """Whether the page played without a gap, and its loudspeaker was recorded in time: a busy machine plays
+    and records late, and leaves blocks out. Needs RECORD_LOUDSPEAKER."""
+    return page.evaluate("window.lateMs") < 60 and page.locator("#fact-gaps").inner_text() == "0"
 
 
 def loudspeaker(page):

@@ -156,7 +156,7 @@ final class Connection {
     /// Whether what was read must be used before more is.
     var isPaused: Bool {
         switch state {
-        case .http: http?.mustStopReading ?? false
+        case .http: isUnfinished || http?.mustStopReading ?? false
         case .webSocket: !pending.isEmpty || !pauses.isEmpty || hasUnheardAudio
         case .closing: !pending.isEmpty
         case .proxyHeader, .lingering, .detached, .closed: false

@@ -230,7 +230,12 @@ extension Shard {
         case .record: if let live = connection.live { reviewRecord(of: live, on: connection) }
         case .peer:
             // Its bytes may have come while the shard was away, and wait behind others'.
-            read(connection)
+            if connection.state == .http, connection.isUnfinished {
+                connection.isUnfinished = false
+                continueRequests(on: connection)
+            } else {
+                readNow(connection)
+            }
             if connection.protocolDeadline(configuration) <= peerClock {
                 handleSilence(of: connection)
             }

@@ -26,18 +26,21 @@ extension Shard {
     }
 
     /// Whether the tick has time for a request. Otherwise the connection has its turn in the next one,
-    /// among those whose messages wait. Handshakes of TLS have a share of their own.
+    /// among those whose messages wait, and is not watched until then. Handshakes of TLS have a share of
+    /// their own, and what another node answers may be a conversation.
     func admitsRequest(of connection: Connection) -> Bool {
         guard !connection.isUnfinished else { return false }
-        guard connection.tls?.stage != .handshake, messageTime.isSpent(at: io.now) else {
-            return true
-        }
+        guard connection.tls?.stage != .handshake, connection.http?.relay == nil,
+            messageTime.isSpent(at: io.now)
+        else { return true }
         perform(.resume, on: connection)
+        perform(.watch, on: connection)
         return false
     }
 
     /// The turn of a connection for which the tick before had no time.
     func continueRequests(on connection: Connection) {
+        perform(.watch, on: connection)
         if connection.http?.isPaused == true {
             resumeHTTP(connection)
         } else {

@@ -130,8 +130,8 @@ extension Shard {
             // The session is at another node, and its end is not to be waited for here.
             if let relay = http.relay, relay.isWebSocket { return .webSocket(isBusy: false) }
             let isAwaited =
-                connection.hasOutput || !http.pending.isEmpty || http.reply != nil
-                || http.relay != nil || http.asksElsewhere
+                connection.hasOutput || connection.isUnfinished || !http.pending.isEmpty
+                || http.reply != nil || http.relay != nil || http.asksElsewhere
                 || !http.hasHadRequest && awaitsFirstRequest(since: connection.activityStart)
             return isAwaited ? .awaited : .keptAlive
         // Its client cannot come back to a process that ends.

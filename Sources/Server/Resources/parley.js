@@ -644,13 +644,14 @@ export class ParleySession {
     this.#updateActivity();
   }
 
-  /** What was heard of the reply; null: there is none. Before its first audio it is nothing of its item. */
+  /** What was heard of the reply; null: that is known already, or there is no reply. Before its first audio
+   *  it is nothing of its item. */
   get #heard() {
     if (this.#player.isPlaying) return this.#player.heard;
     const isSpoken = ([item, response]) => response === this.#activeResponse
       && this.transcript.find(item)?.kind === "message";
     const [item] = [...this.#responseOf].findLast(isSpoken) ?? [];
-    return item ? { item, ms: 0 } : null;
+    return item && item !== this.#player.kept?.item ? { item, ms: 0 } : null;
   }
 
   async #stopPlaying() {

@@ -6,8 +6,8 @@
 // that is read anew has one message handled in any case, so that a client with one message never waits
 // for those with many. What it sent behind that may wait for the next tick.
 //
-// A request of HTTP may cost as much as twenty messages, and nobody speaks over it: once the time is over,
-// each waits for its turn in the next tick.
+// An HTTP request can cost as much as twenty messages (LoadTests/results/floods.md) and carries no live
+// audio. Once the tick's time is over, requests wait for the next tick.
 //
 // Not here: the clock. Shard asks it, and seldom: after messages of some weight.
 

@@ -77,5 +77,5 @@ extension LanguageRules {
                 "although", "and", "because", "but", "or", "since", "so", "then", "though",
                 "unless", "until", "when", "where", "whereas", "which", "while", "who",
             ]),
-        millisecondsPerLetter: 65)
+        millisecondsPerByte: 65)
 }

@@ -1,5 +1,5 @@
 // What the parts of a session know of a language: its words, and how fast it is spoken. Each
-// language has a file beside this one. Who asks: TurnEndEstimator, InterruptionWords,
+// language has a file beside this one. Used by TurnEndEstimator, InterruptionWords,
 // ClauseSplitter, ItemSpeech and RecordRedaction. Marks of punctuation are not here: many languages
 // share them, and they stand where they are read.
 //
@@ -7,8 +7,7 @@
 
 import Codec
 
-/// The words of one language, by what they tell. An object, so that whoever keeps it keeps a
-/// reference.
+/// The words of one language, by what they tell. A class: its users store one pointer.
 final class LanguageRules: Sendable {
     /// Words at the end of a transcript that tell whether the turn is over.
     let turnEnds: TurnEndWords
@@ -16,18 +15,19 @@ final class LanguageRules: Sendable {
     let assents: AssentWords
     /// Words that tell where a clause may end.
     let clauses: ClauseWords
-    /// How long a letter takes, in ms, where it is not known when a word was spoken.
-    let millisecondsPerLetter: Int
+    /// How long speech takes, in ms for each UTF-8 byte of its transcript, where it is not known when a
+    /// word was spoken.
+    let millisecondsPerByte: Int
 
     /// Creates the rules of a language.
     init(
         turnEnds: TurnEndWords, assents: AssentWords, clauses: ClauseWords,
-        millisecondsPerLetter: Int
+        millisecondsPerByte: Int
     ) {
         self.turnEnds = turnEnds
         self.assents = assents
         self.clauses = clauses
-        self.millisecondsPerLetter = millisecondsPerLetter
+        self.millisecondsPerByte = millisecondsPerByte
     }
 
     /// The languages that have rules of their own, by their codes (ISO 639-1).
@@ -37,7 +37,7 @@ final class LanguageRules: Sendable {
     /// English, many of which are written the same elsewhere ("okay", "Dr.").
     private static let common = LanguageRules(
         turnEnds: TurnEndWords(), assents: english.assents, clauses: english.clauses,
-        millisecondsPerLetter: english.millisecondsPerLetter)
+        millisecondsPerByte: english.millisecondsPerByte)
 
     /// The rules for a language.
     /// - Parameter language: as a client names it, such as "en-GB"; nil: it is not known, and
@@ -47,7 +47,7 @@ final class LanguageRules: Sendable {
         return byCode[Phrase.primary(language)] ?? common
     }
 
-    /// Numbers that are spelt out, in all languages: nobody is asked which one a number is said in.
+    /// Numbers that are spelt out, in all languages: a record does not say which one a number is in.
     static let spokenNumbers = byCode.values.reduce(into: Set<String>()) {
         $0.formUnion($1.turnEnds.numbers.union($1.turnEnds.roundNumbers))
     }

@@ -27,11 +27,11 @@ struct ItemSpeech {
     private var enqueuedSamples = 0
 
     /// The pace of a clause that is cut off in the middle of its synthesis.
-    private let millisecondsPerLetter: Int
+    private let millisecondsPerByte: Int
 
-    init(itemID: String, millisecondsPerLetter: Int) {
+    init(itemID: String, millisecondsPerByte: Int) {
         self.itemID = itemID
-        self.millisecondsPerLetter = millisecondsPerLetter
+        self.millisecondsPerByte = millisecondsPerByte
     }
 
     /// Whether speech waits to be sent.
@@ -99,7 +99,7 @@ struct ItemSpeech {
         let before = marks.last ?? Conversation.SpokenMark(transcriptBytes: 0, audioMilliseconds: 0)
         let synthesised = rate.milliseconds(ofSamples: enqueuedSamples)
         if synthesised > before.audioMilliseconds, isCutOff || self.isCutOff {
-            let bytes = (synthesised - before.audioMilliseconds) / millisecondsPerLetter
+            let bytes = (synthesised - before.audioMilliseconds) / millisecondsPerByte
             marks.append(
                 Conversation.SpokenMark(
                     transcriptBytes: before.transcriptBytes + min(bytes, clauseBytes),

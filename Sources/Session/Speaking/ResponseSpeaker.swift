@@ -84,7 +84,7 @@ struct ResponseSpeaker {
     mutating func begin(_ itemID: String) {
         let language = LanguageRules.rules(for: voice.language)
         items.append(
-            ItemSpeech(itemID: itemID, millisecondsPerLetter: language.millisecondsPerLetter))
+            ItemSpeech(itemID: itemID, millisecondsPerByte: language.millisecondsPerByte))
     }
 
     /// No more clauses of an item come.

@@ -48,7 +48,7 @@ import Testing
         #expect(warning.utf8.count < 1_000 && warning.hasSuffix(" and 981 more"))
     }
 
-    /// Former names are read everywhere, with a warning; today's name wins over the former one.
+    /// Former names are read everywhere, with a warning. Of two variables today's name wins.
     @Test func formerNamesAreReadWithAWarning() throws {
         let path = FileManager.default.temporaryDirectory.appending(path: "\(UUID()).yaml")
         defer { try? FileManager.default.removeItem(at: path) }

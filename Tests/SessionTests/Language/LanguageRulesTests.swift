@@ -14,7 +14,8 @@ import Testing
     /// "an", "was" and "in" are no English words there.
     @Test(arguments: [
         ("Ich komme an.", TurnEndEstimator.Ending.sentence), ("Er sah was.", .sentence),
-        ("Is it", .open), ("Kommst du an?", .question), ("Ich komme an", .open),
+        ("Is it the bus", .open), ("Kommst du in.", .sentence), ("Kommst du an?", .question),
+        ("Ich komme an", .open),
     ])
     func marksAloneEndTurnsOfALanguageWithoutRules(
         transcript: String, ending: TurnEndEstimator.Ending
@@ -44,7 +45,12 @@ import Testing
     /// The tables of words are looked up in small letters, and longer ones are never looked for.
     @Test func wordsCanBeFound() {
         let rules = LanguageRules.english
-        for words in [rules.turnEnds.wantMore, rules.assents.words, rules.clauses.conjunctions] {
+        let ends = rules.turnEnds
+        for words in [
+            ends.wantMore, ends.wantMoreOutsideQuestions, ends.mayGoOn, ends.questionWords,
+            ends.auxiliaries, ends.subjects, ends.numbers, ends.roundNumbers, rules.assents.words,
+            rules.clauses.abbreviations, rules.clauses.conjunctions,
+        ] {
             #expect(words.allSatisfy { $0 == $0.lowercased() && !$0.contains(" ") })
         }
         #expect(

@@ -154,6 +154,19 @@ test("of audio that waits for its first sound nothing was heard", async () => {
   assert.ok(own.heard.ms > 0);
 });
 
+test("a reply that goes on after it was held has been heard", async () => {
+  const { player: own, node: thread } = await player();
+  own.push(audio("a"));
+  await settled();
+  await play(thread, 20);
+  const cleared = own.clear();
+  await settled();
+  const heard = await cleared;
+  assert.ok(heard.item === "a" && heard.ms > 0);
+  own.push({ ...audio("a"), position: heard.ms });
+  assert.deepEqual(own.heard, heard);
+});
+
 test("what was cleared or forgotten does not sound", async () => {
   for (const message of [{ clear: 1 }, { forget: true }]) {
     const { player: own, node: thread } = await player();

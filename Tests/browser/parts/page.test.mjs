@@ -24,7 +24,7 @@ test("values within values have parentheses", () => {
       "slots: (day: Monday, hour: 9), (day: Friday, hour: –), total: 2"],
     ['{"guest":{"name":"Ada","tags":["early","late"]},"notes":[],"more":{}}',
       "guest: (name: Ada, tags: early, late), notes: none, more: none"],
-    ['[1,[2,3],"x"]', "1, (2, 3), x"],
+    ['[1,[2,3],"x"]', "1, (2, 3), x"], ["[]", ""], ["{}", ""],
   ];
   for (const [json, words] of rows) assert.equal(inWords(json), words);
 });

@@ -128,10 +128,11 @@ function showMessage(element, { role, text, cut, state }, userName) {
   element.replaceChildren(...parts);
 }
 
-/** Shows a call with its values in words. Where these are not the call's own, a click shows those. */
+/** Shows a call with its values in words. Where the output is not shown as it came, or arguments are cut, a click
+ *  shows both as they came. */
 function showCall(element, { name, arguments: text, output }) {
   const given = inWords(text);
-  const result = output === undefined ? undefined : inWords(output);
+  const result = output === undefined ? undefined : inWords(output) || (output && "none");
   const parts = [
     make("span", "unseen", "Function call: "), make("code", "", `${name}(${given})`),
     make("span", "text", result === undefined ? " …" : ` → ${result}`),

@@ -18,7 +18,9 @@ const mostCharacters = 200;
  */
 export function inWords(text) {
   const shown = wordsOf(text) ?? text;
-  return shown.length > mostCharacters ? `${shown.slice(0, mostCharacters - 1)}…` : shown;
+  if (shown.length <= mostCharacters) return shown;
+  const characters = [...shown];
+  return characters.length > mostCharacters ? `${characters.slice(0, mostCharacters - 1).join("")}…` : shown;
 }
 
 function wordsOf(text) {

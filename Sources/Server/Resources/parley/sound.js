@@ -351,7 +351,8 @@ export class Player {
     const ms = isOpus ? microsecondsPerPacket / 1000 : payload.length / 48;
     this.#received = { item, ms: position + ms };
     this.#hasEnded = false;
-    if (!this.#owesEnd) this.#unheardItem = item;
+    // A reply that goes on has been heard.
+    if (!this.#owesEnd && item !== this.#report.heard?.item) this.#unheardItem = item;
     this.#owesEnd = true;
     this.#pushes += 1;
     if (isOpus) this.#decode(item, position, payload);
@@ -372,12 +373,14 @@ export class Player {
     this.#dropPackets();
     this.#hasEnded = true;
     this.#backlog = [];
+    const unheard = this.#unheardItem;
+    this.#unheardItem = null;
+    if (!this.#node) this.#owesEnd = false;
     if (!this.#node || !wasPlaying) return null;
     this.#clears += 1;
     const answer = new Promise((resolve) => {
       this.#clearing.set(this.#clears, { pushes: this.#pushes, resolve });
     });
-    const unheard = this.#unheardItem;
     this.#post({ clear: this.#clears });
     await answer;
     return unheard && this.#report.heard?.item !== unheard ? { item: unheard, ms: 0 } : this.heard;
