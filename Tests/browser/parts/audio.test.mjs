@@ -381,6 +381,33 @@ test("a pause of the system is undone, and nothing of the reply is lost", async 
   assert.deepEqual([told, log], [[], []]);
 });
 
+test("a reply that is stopped is cut where it was heard, and to nothing before its first audio",
+  async (context) => {
+    const { session, socket, played } = await speaking(context);
+    const begin = (response, item) => {
+      socket.tell({ type: "response.created", response: { id: response, conversation_id: "c" } });
+      socket.tell({
+        type: "response.output_item.added", response_id: response, item: { id: item, type: "message" } });
+    };
+    const acknowledged = () => socket.sent.filter(({ type }) => type === "output_audio_buffer.played");
+    begin("r", "a");
+    const heard = Math.floor(await played());
+    socket.tell({ type: "input_audio_buffer.speech_started" });
+    await settled();
+    // While the server weighs the speech, the user stops the reply.
+    session.interrupt();
+    await settled();
+    // By the last report, and then by what was heard when it stopped.
+    const ends = acknowledged().map(({ item_id, audio_end_ms }) => item_id === "a" && audio_end_ms);
+    assert.equal(ends.at(-1), heard);
+    assert.ok(ends.every((end) => end > heard - 60 && end <= heard));
+    socket.tell({ type: "response.done", response: { id: "r", status: "cancelled" } });
+    begin("s", "b");
+    session.interrupt();
+    const [told, cancel] = socket.sent.slice(-2);
+    assert.deepEqual([told.item_id, told.audio_end_ms, cancel.type], ["b", 0, "response.cancel"]);
+  });
+
 for (const [name, hush] of [
   ["a pause", () => { Audio.newest.paused = true; Audio.newest.dispatchEvent(new Event("pause")); }],
   ["a suspended context", () => {
