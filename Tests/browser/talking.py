@@ -90,6 +90,7 @@ def apply(page, **choices):
 def was_recorded_whole(page):
     """Whether the page played without a gap, and its loudspeaker was recorded in time: a busy machine plays
     and records late, and leaves blocks out. Needs RECORD_LOUDSPEAKER."""
+    # 5 to 32 ms were seen, also beside two busy loops.
     return page.evaluate("window.lateMs") < 60 and page.locator("#fact-gaps").inner_text() == "0"
 
 

@@ -33,6 +33,7 @@ extension Shard {
         guard connection.tls?.stage != .handshake, connection.http?.relay == nil,
             messageTime.isSpent(at: io.now)
         else { return true }
+        // In this order: what is queued is not watched.
         perform(.resume, on: connection)
         perform(.watch, on: connection)
         return false

@@ -529,7 +529,8 @@ export class ParleySession {
   #stopReply() {
     const isWaiting = this.#isThinking && this.#activeResponse === null && !this.#awaitsReply;
     // The server cuts the reply where it knows it was heard: that comes before the cancellation.
-    this.#acknowledge(this.#heard);
+    this.#tick();
+    this.#acknowledge(this.#unheardReply);
     this.#stopPlaying();
     if (this.#isReplying) {
       this.#stopped.add(this.#activeResponse);
@@ -644,10 +645,10 @@ export class ParleySession {
     this.#updateActivity();
   }
 
-  /** What was heard of the reply; null: that is known already, or there is no reply. Before its first audio
-   *  it is nothing of its item. */
-  get #heard() {
-    if (this.#player.isPlaying) return this.#player.heard;
+  /** Nothing of a reply that has brought no audio yet; null: the player knows what was heard. Only a client that
+   *  says so is told which words are left of the reply. */
+  get #unheardReply() {
+    if (this.#player.isPlaying) return null;
     const isSpoken = ([item, response]) => response === this.#activeResponse
       && this.transcript.find(item)?.kind === "message";
     const [item] = [...this.#responseOf].findLast(isSpoken) ?? [];
@@ -865,7 +866,7 @@ export class ParleySession {
     },
     "input_audio_buffer.speech_started"() {
       // The reply may go on from here, if the server decides that this was no interruption.
-      this.#acknowledge(this.#heard);
+      this.#acknowledge(this.#unheardReply);
       this.#stopPlaying();
       this.#userSpeaks = true;
       this.#forgetSpokenTurn();

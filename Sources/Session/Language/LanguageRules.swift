@@ -32,9 +32,10 @@ final class LanguageRules: Sendable {
 
     /// The languages that have rules of their own, by their codes (ISO 639-1).
     private static let byCode = ["en": english]
-    /// Of a language without rules, only marks tell whether a turn is over: its words would be
-    /// taken for others ("an" ends a German sentence). Assents and abbreviations are those of
-    /// English, many of which are written the same elsewhere ("okay", "Dr.").
+    /// The rules for a language that has none of its own. Only marks tell whether a turn is over:
+    /// its words would be taken for English ones ("an" ends a German sentence). Assents and
+    /// abbreviations are those of English, many of which are written the same elsewhere ("okay",
+    /// "Dr.").
     private static let common = LanguageRules(
         turnEnds: TurnEndWords(), assents: english.assents, clauses: english.clauses,
         millisecondsPerByte: english.millisecondsPerByte)

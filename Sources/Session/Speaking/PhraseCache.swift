@@ -16,6 +16,11 @@ struct PhraseKey: Hashable, Sendable {
     /// How it is encoded; nil: as it came from the synthesiser.
     var opus: ResolvedOpusSettings?
 
+    /// Bytes of its texts.
+    var bytes: Int {
+        text.utf8.count + voice.utf8.count + (language?.utf8.count ?? 0)
+    }
+
     /// The key of a request. Spaces around its text are ignored.
     init(_ request: SpeechRequest, opus: ResolvedOpusSettings?) {
         let start = request.text.drop { $0.isWhitespace }
@@ -105,7 +110,7 @@ struct PhraseCache {
     mutating func insert(_ key: PhraseKey, _ speech: [SpeechChunk]) {
         let speechBytes = speech.reduce(0) { $0 + $1.byteCount }
         guard speechBytes > 0, speechBytes <= maxPhraseBytes, index[key] == nil else { return }
-        let bytes = speechBytes + key.text.utf8.count + key.voice.utf8.count + Self.overhead
+        let bytes = speechBytes + key.bytes + Self.overhead
         while self.bytes + bytes > maxBytes, let oldest { remove(oldest) }
         guard self.bytes + bytes <= maxBytes else { return }
         let slot = freeSlots.popLast() ?? slots.count

@@ -2,7 +2,7 @@
 // (`semantic_vad`). TurnDetector finds the silence, PartialTranscript has the words, Prosody
 // measures the sound.
 //
-// Which words those are is in LanguageRules. Of a language without rules only punctuation counts.
+// LanguageRules has these words. In a language without rules only punctuation counts.
 
 import Codec
 

@@ -66,6 +66,7 @@ import Testing
                 "PARLEY_MAX_MESSAGES_PER_TURN is now PARLEY_MAX_MESSAGES_PER_TICK",
                 "PARLEY_MAX_WRITE_BYTES_PER_TURN is now PARLEY_MAX_WRITE_BYTES_PER_TICK",
             ])
+        #expect(FormerNames.variables.count == 6, "each stands for an option")
         let server = loaded.settings.server
         #expect(server.maxAcceptsPerTick == 5 && server.maxMessagesPerTick == 6)
         #expect(server.maxJobsPerTick == 7 && server.maxWriteBytesPerTick == 4_096)

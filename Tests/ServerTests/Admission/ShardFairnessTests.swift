@@ -133,6 +133,25 @@ import Testing
         }
     }
 
+    /// Requests wait for their turn when the time of their kept-alive connections is over.
+    @Test func requestsThatCameInTimeAreAnswered() throws {
+        let (server, _) = try openServer()
+        let peers = (0..<16).map { _ in server.connect() }
+        let request = "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        for peer in peers { peer.send(request) }
+        #expect(server.run())
+        for peer in peers { #expect(!peer.receive().isEmpty) }
+        let limit = ServerConfiguration().keepAliveTimeout
+        #expect(server.run(for: limit - .milliseconds(1)))
+        for peer in peers { peer.send(request) }
+        server.io.timePerLook = .nanoseconds(MessageTime.nanosecondsPerTick)
+        for _ in 0..<40 { #expect(server.shard.tick()) }
+        for peer in peers {
+            let (responses, _) = try parseResponses(peer.receive(), answering: [.get])
+            #expect(responses.map(\.status) == [200])
+        }
+    }
+
     @Test func servesFloodingClientsInTurn() throws {
         let (server, first) = try openServer()
         let clients = [first] + (0..<3).map { _ in server.openClient() }

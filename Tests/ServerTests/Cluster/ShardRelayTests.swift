@@ -47,6 +47,23 @@ import Testing
         #expect(world.near.metrics.total(of: .relaysOpen) == 1)
     }
 
+    /// What a relay carries may be a conversation: it has no share with requests that take a tick's time.
+    @Test func aRelayDoesNotWaitBehindRequests() throws {
+        let world = try RelayWorld()
+        let (client, id) = try world.openSession()
+        let sideband = world.join(id)
+        let peers = (0..<8).map { _ in world.near.connect() }
+        world.run()
+        let before = client.eventTypes.filter { $0 == "session.updated" }.count
+        for peer in peers { peer.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n") }
+        sideband.send(Self.update)
+        world.near.io.timePerLook = .nanoseconds(MessageTime.nanosecondsPerTick)
+        #expect(world.near.shard.tick())
+        #expect(peers.allSatisfy { $0.receive().isEmpty }, "they wait for the next tick")
+        world.far.run()
+        #expect(client.eventTypes.filter { $0 == "session.updated" }.count == before + 1)
+    }
+
     @Test func theSessionsEndEndsTheRelay() throws {
         let world = try RelayWorld()
         let (client, id) = try world.openSession()

@@ -81,6 +81,22 @@ private struct NoConnectionWaits: Error {}
         return responses.map(\.status)
     }
 
+    /// A tick without time for a request leaves it for the next one. The drain waits for its answer.
+    @Test func requestsThatWaitForTheirTurnAreAnswered() throws {
+        let server = try makeServer { $0.drainJitter = .zero }
+        let peers = (0..<4).map { _ in server.connect() }
+        for peer in peers { peer.send(readiness) }
+        server.run()
+        for peer in peers { #expect(try statuses(peer) == [200]) }
+        for peer in peers { peer.send(readiness) }
+        server.io.timePerLook = .nanoseconds(MessageTime.nanosecondsPerTick)
+        server.metrics.isDraining.store(true, ordering: .relaxed)
+        server.shard.drain(.zero)
+        var ticks = 0
+        while ticks < 20, server.shard.tick() { ticks += 1 }
+        for peer in peers { #expect(try statuses(peer) == [503]) }
+    }
+
     /// Accepts as a sibling would.
     private func acceptDirectly(_ server: SimulatedServer) throws -> IOHandle {
         var peer = NetworkAddress.unspecified

@@ -36,6 +36,7 @@ test("what is no object or list stays as it is", () => {
 test("a long text ends with an ellipsis", () => {
   assert.equal(inWords("x".repeat(200)), "x".repeat(200));
   assert.equal(inWords("x".repeat(201)), `${"x".repeat(199)}…`);
+  assert.equal(inWords(`${"x".repeat(198)}😀😀`), `${"x".repeat(198)}…`);
   assert.equal(inWords(JSON.stringify({ text: "x".repeat(300) })), `text: ${"x".repeat(193)}…`);
 });
 

@@ -19,8 +19,8 @@ const mostCharacters = 200;
 export function inWords(text) {
   const shown = wordsOf(text) ?? text;
   if (shown.length <= mostCharacters) return shown;
-  const characters = [...shown];
-  return characters.length > mostCharacters ? `${characters.slice(0, mostCharacters - 1).join("")}…` : shown;
+  // No half of a character that takes two places.
+  return `${shown.slice(0, mostCharacters - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
 }
 
 function wordsOf(text) {

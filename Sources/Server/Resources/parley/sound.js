@@ -373,17 +373,21 @@ export class Player {
     this.#dropPackets();
     this.#hasEnded = true;
     this.#backlog = [];
-    const unheard = this.#unheardItem;
+    const unheard = this.#unheardItem && { item: this.#unheardItem, ms: 0 };
     this.#unheardItem = null;
-    if (!this.#node) this.#owesEnd = false;
-    if (!this.#node || !wasPlaying) return null;
+    if (!wasPlaying) return null;
+    if (!this.#node) {
+      this.#owesEnd = false;
+      return unheard;
+    }
     this.#clears += 1;
     const answer = new Promise((resolve) => {
       this.#clearing.set(this.#clears, { pushes: this.#pushes, resolve });
     });
     this.#post({ clear: this.#clears });
     await answer;
-    return unheard && this.#report.heard?.item !== unheard ? { item: unheard, ms: 0 } : this.heard;
+    // It may have been heard after all, since the last report.
+    return unheard && this.#report.heard?.item !== unheard.item ? unheard : this.heard;
   }
 
   /** Another conversation begins. */
