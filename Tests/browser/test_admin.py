@@ -104,7 +104,7 @@ def test_a_session_is_watched_and_closed(open_admin, guarded, talker):
     expect(card(page).locator(".turn.user").nth(1)).to_contain_text("forward")
     expect(card(page).locator(".turn.assistant").nth(1)).to_contain_text("You said")
     expect(card(page).get_by_role("row", name=re.compile("^listening"))).to_be_visible()
-    expect(page.locator("#card-facts")).to_contain_text(re.compile(r"Recognised\s*\d+ ms"))
+    expect(page.locator("#card-facts")).to_contain_text(re.compile(r"Recognised\s*[\d,]+ ms"))
     talker.get_by_role("button", name="Microphone off").click()
     # A doubt changes nothing.
     close = page.get_by_role("button", name="Close the session…")
