@@ -43,20 +43,25 @@ public final class VoiceSession: SessionCore {
     var ids: IdentifierSource
     let conversationID: String
     var conversation: Conversation
+    /// Bytes of the parameters; 0 where they are shared with another session.
+    private(set) var parameterBytes: UInt32
     /// Hears the user; nil until the first audio comes, so that a text session has none.
     var speechInput: SpeechInput?
     /// What the user has said that is not answered yet.
     var userTurn = UserTurn()
-    /// Items whose audio is being encoded for the client, which has asked for them.
-    var retrievals: [String] = []
+    // The next four, of five bytes together, lie in the padding behind it.
     /// What the session's model understands. Where it hears audio, its replies wait for no
     /// transcript, and without `audio.input.transcription` none is made.
     let abilities: ModelAbilities
     /// Whether it has an agent that is more than its parameters (`conduct`). That is in the context:
-    /// most have none. One byte, in the padding before `parameterBytes`.
+    /// most have none.
     let hasAgent: Bool
-    /// Bytes of the parameters; 0 where they are shared with another session.
-    private(set) var parameterBytes: UInt32
+    /// Whether any speech of a reply has come.
+    private(set) var hasSpoken = false
+    /// Whether the session's kind is settled: by the connection, or by the client's first event.
+    private var isKindSettled: Bool
+    /// Items whose audio is being encoded for the client, which has asked for them.
+    var retrievals: [String] = []
     /// Responses in flight: at most one in the conversation.
     var responses: [Response] = []
     /// The model's head start, where the client has asked for one.
@@ -68,10 +73,6 @@ public final class VoiceSession: SessionCore {
     /// How the conversation's replies are heard; nil before the first, and where nothing is left to
     /// be heard or remembered.
     var playback: ReplyPlayback?
-    /// Whether any speech of a reply has come.
-    private(set) var hasSpoken = false
-    /// Whether the session's kind is settled: by the connection, or by the client's first event.
-    private var isKindSettled: Bool
     /// Whether a client that loses its connection may come back to the session: then reply audio is
     /// kept until it was heard. Set before `start(at:)`; false by default, because that costs memory.
     public var isResumable = false

@@ -1,5 +1,5 @@
 // Connections of a shard that take something without being used, by caller: sessions that wait for their
-// client (ShardDetachment), and telephone lines whose call has not begun (ShardTelephony). They are the
+// client (ShardWaiting), and telephone lines whose call has not begun (ShardTelephony). They are the
 // first to go: where a place or memory is needed, one of them ends, of the caller that has the most.
 //
 // Invariant: a caller without any has no entry.

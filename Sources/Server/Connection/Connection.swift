@@ -10,8 +10,6 @@
 //    │                    └──peer's Close, or its error──▶ lingering ◀─┘
 //    ├──last answer, or an error──────────────────────────▶ │
 //    └──reset, end, timeout─────▶ closed ◀──end, timeout────┘      (closed from every state)
-//
-//   webSocket ──lost, its session can be resumed──▶ detached ──its client is back──▶ webSocket
 
 import Codec
 import Session
@@ -22,7 +20,7 @@ import Session
 /// accesses: the checks would be a third of an echo's instructions in user space (15 of 84 each).
 /// No access here overlaps another, as each is one load, one store, or a call that knows no
 /// connection.
-final class Connection {
+final class Connection: SlotMember {
     /// The states of a connection; the diagram is at the top of the file.
     enum State: UInt8 {
         /// A trusted proxy first names its client. Next: http, lingering, closed.
@@ -36,9 +34,6 @@ final class Connection {
         /// The last bytes are on their way; input is discarded, so that the kernel does not answer
         /// it with a reset that would destroy them. Next: closed.
         case lingering
-        /// The socket is gone, and the session waits for its client, which comes back with another
-        /// (Resume). Next: webSocket, closed.
-        case detached
         /// To be removed at the end of the tick.
         case closed
     }
@@ -59,8 +54,8 @@ final class Connection {
         case line
     }
 
-    /// Its name on its shard. It changes once at most: with another connection's (`exchange`).
-    @exclusivity(unchecked) fileprivate(set) var token: EventToken
+    /// Its name on its shard.
+    let token: EventToken
     /// The socket; `noHandle` where it is gone, or has moved to another shard.
     @exclusivity(unchecked) var handle: IOHandle
     @exclusivity(unchecked) var state = State.http
@@ -115,11 +110,9 @@ final class Connection {
     @exclusivity(unchecked) var webSocket: WebSocketConnection?
     /// Bits of the window that messages to the peer are compressed with; 0: they are not.
     var deflateWindowBits: UInt8 = 0
-    /// Whether sidebands see the events of its session (SessionObservation). In the padding behind the
-    /// bits.
-    @exclusivity(unchecked) var isObserved = false
     /// Compression that remembers earlier messages, where there was memory for it.
     var contexts: CompressionContexts?
+    /// The session of its client; nil: none (`give`, `part`).
     @exclusivity(unchecked) var live: LiveSession?
     /// Nil where the server speaks plain TCP.
     @exclusivity(unchecked) var tls: TLSConnection?
@@ -159,7 +152,7 @@ final class Connection {
         case .http: isUnfinished || http?.mustStopReading ?? false
         case .webSocket: !pending.isEmpty || !pauses.isEmpty || hasUnheardAudio
         case .closing: !pending.isEmpty
-        case .proxyHeader, .lingering, .detached, .closed: false
+        case .proxyHeader, .lingering, .closed: false
         }
     }
 
@@ -174,21 +167,8 @@ final class Connection {
             return http?.deadline(lastReceived: lastReceived, configuration) ?? lastReceived
         case .webSocket: return webSocketDeadline(configuration)
         case .closing, .lingering: return phaseStart + configuration.closeTimeout
-        // No peer is waited for. The session of a detached one has a deadline of its own.
-        case .detached, .closed: return Self.noMessageDue
+        // No peer is waited for.
+        case .closed: return Self.noMessageDue
         }
-    }
-}
-
-extension Connection {
-    /// Takes another connection's name, and all that the shard's queues keep under it: the deadline,
-    /// and whether it is queued. The other connection gets this one's. ConnectionTable.exchange
-    /// exchanges their slots.
-    func exchangeNames(with other: Connection) {
-        swap(&token, &other.token)
-        swap(&deadline, &other.deadline)
-        swap(&isDirty, &other.isDirty)
-        swap(&isTouched, &other.isTouched)
-        swap(&isUnfinished, &other.isUnfinished)
     }
 }

@@ -126,7 +126,7 @@ extension Shard {
 
     /// Watches for what the connection can use now.
     private func watch(_ connection: Connection) {
-        guard connection.state != .closed, connection.state != .detached else { return }
+        guard connection.state != .closed else { return }
         var interest = connection.interest.intersection(.batched)
         if !connection.hasEnded && !connection.isPaused { interest.insert(.reads) }
         // Output that is queued for the flush is tried first; only a full socket adds `.writes`.

@@ -24,7 +24,7 @@ extension Shard {
     /// Applies the limits after something was put into the send buffer, and has it flushed.
     @discardableResult
     func admitOutput(of connection: Connection) -> SendOutcome {
-        guard connection.state != .closed, connection.state != .detached else { return .overLimit }
+        guard connection.state != .closed else { return .overLimit }
         if output.isBeyondALimit(connection), !relieve(connection) {
             metrics.add(.sendsOverLimit)
             return .overLimit
@@ -76,16 +76,16 @@ extension Shard {
 
     /// Suspends the session's agents before their next delivery.
     private func suspendAgents(of connection: Connection) {
-        guard !connection.isCongested, connection.live != nil else { return }
+        guard !connection.isCongested, let live = connection.live else { return }
         connection.isCongested = true
-        gate.assumeIsolated { [token = connection.token] in $0.suspend(token) }
+        gate.assumeIsolated { [token = live.token] in $0.suspend(token) }
     }
 
-    /// Resumes the session's agents.
+    /// Resumes the session's agents, while the connection has its session.
     func releaseAgents(of connection: Connection) {
-        guard connection.isCongested else { return }
+        guard connection.isCongested, let live = connection.live else { return }
         connection.isCongested = false
-        gate.assumeIsolated { [token = connection.token] in $0.resume(token) }
+        gate.assumeIsolated { [token = live.token] in $0.resume(token) }
     }
 
     // MARK: Progress
@@ -206,19 +206,21 @@ extension Shard {
 
     /// Drops a response's audio as the session has decided. The events of the reply stay complete
     /// and in order: only audio goes.
-    func dropAudio(of responseID: String, on connection: Connection) {
-        dropAudio(on: connection) { $0.responseID == responseID }
+    func dropAudio(of responseID: String, in live: LiveSession) {
+        dropAudio(in: live) { $0.responseID == responseID }
     }
 
     /// Drops one item's audio.
-    func dropAudio(ofItem itemID: String, on connection: Connection) {
-        dropAudio(on: connection) { $0.itemID == itemID }
+    func dropAudio(ofItem itemID: String, in live: LiveSession) {
+        dropAudio(in: live) { $0.itemID == itemID }
     }
 
     private func dropAudio(
-        on connection: Connection, where isUnwanted: (QueuedAudio.Message) -> Bool
+        in live: LiveSession, where isUnwanted: (QueuedAudio.Message) -> Bool
     ) {
-        guard let backlog = connection.backlog, !backlog.audio.isEmpty else { return }
+        guard let connection = live.connection, let backlog = connection.backlog,
+            !backlog.audio.isEmpty
+        else { return }
         drop(
             backlog.takeAudio(where: isUnwanted), of: connection,
             messages: .cancelledAudioMessages, bytes: .cancelledAudioBytes)

@@ -68,7 +68,7 @@ extension Shard {
         case .proxyHeader: receiveProxyHeader(bytes, on: connection)
         case .http: receiveHTTP(bytes, on: connection)
         case .webSocket, .closing: receiveMessages(bytes, on: connection)
-        case .lingering, .detached, .closed: break
+        case .lingering, .closed: break
         }
     }
 
@@ -88,7 +88,7 @@ extension Shard {
             perform(.watch, on: connection)
         // A WebSocket that ends without a Close is lost (RFC 6455 §7.1.5).
         case .webSocket: lose(connection)
-        case .proxyHeader, .http, .closing, .lingering, .detached, .closed: close(connection)
+        case .proxyHeader, .http, .closing, .lingering, .closed: close(connection)
         }
     }
 
@@ -166,7 +166,7 @@ extension Shard {
             connection.isFinished = true
             io.finishWriting(connection.handle)
             perform(.watch, on: connection)
-        case .proxyHeader, .http, .webSocket, .closing, .lingering, .detached, .closed:
+        case .proxyHeader, .http, .webSocket, .closing, .lingering, .closed:
             // Otherwise a flush does not change what the connection waits for.
             if connection.interest.contains(.writes) { perform(.watch, on: connection) }
         }
@@ -174,9 +174,12 @@ extension Shard {
 
     // MARK: Deadlines
 
-    /// When the connection must next be looked at.
+    /// When the connection, or the session of its client, must next be looked at.
     func nextDeadline(of connection: Connection) -> Instant {
         var first = Connection.noMessageDue
+        if let live = connection.live {
+            forEachTimer(of: live) { _, due in first = min(first, due) }
+        }
         forEachTimer(of: connection) { _, due in first = min(first, due) }
         return first
     }
@@ -187,7 +190,7 @@ extension Shard {
         // Never in the past: a session that asks for that is called once per tick, no more.
         connection.deadline = deadlines.schedule(
             .connection(slot), at: now + configuration.closeTimeout)
-        if let live = connection.live { tellWhetherAway(live, on: connection) }
+        if let live = connection.live { serveTimers(of: live) }
         forEachTimer(of: connection) { timer, due in
             if due <= now { serve(timer, of: connection) }
         }
@@ -197,21 +200,15 @@ extension Shard {
     }
 
     /// The timers of a connection that run, and when each is due. One that is served may stop those
-    /// behind it.
+    /// behind it. SessionTimers has those of its session.
     @inline(__always)
     private func forEachTimer(
         of connection: Connection, _ body: (ConnectionTimer, Instant) -> Void
     ) {
-        if let due = connection.live?.deadline { body(.session, due) }
         if let due = workDeadline(of: connection) { body(.work, due) }
         if connection.role == .line, let due = telephony[connection.token]?.deadline {
             body(.line, due)
         }
-        if let due = connection.live?.grant?.end { body(.grant, due) }
-        if let live = connection.live, let resume = live.resume {
-            body(.resume, resume.deadline(sessionEnd: live.grant?.end))
-        }
-        if let due = connection.live?.session.recorder?.deadline { body(.record, due) }
         let due = connection.protocolDeadline(configuration)
         // "Never" is no time of the peers' clock.
         if due != Connection.noMessageDue { body(.peer, time(ofPeerTime: due)) }
@@ -219,15 +216,8 @@ extension Shard {
 
     private func serve(_ timer: ConnectionTimer, of connection: Connection) {
         switch timer {
-        case .session:
-            guard let live = connection.live else { return }
-            live.deadline = nil
-            step(live, of: connection) { $0.handleDeadline(at: now) }
         case .work: perform(connection.takeMessagesAgain(after: .work), on: connection)
         case .line: reviewLine(of: connection)
-        case .grant: expireSession(of: connection)
-        case .resume: if let live = connection.live { reviewResume(of: live, on: connection) }
-        case .record: if let live = connection.live { reviewRecord(of: live, on: connection) }
         case .peer:
             // Its bytes may have come while the shard was away, and wait behind others'.
             if connection.state == .http, connection.isUnfinished {
@@ -247,7 +237,7 @@ extension Shard {
         case .http: handleHTTPTimeout(of: connection)
         case .webSocket: handleWebSocketSilence(of: connection)
         case .proxyHeader, .closing, .lingering: close(connection)
-        case .detached, .closed: break
+        case .closed: break
         }
     }
 
@@ -301,18 +291,10 @@ extension Shard {
 /// What a connection waits for, in the order in which it is served. One table (`forEachTimer`) says when:
 /// the deadline of the connection and what is served then both come from there.
 private enum ConnectionTimer {
-    /// The session wants to be called again.
-    case session
     /// The budget of a connection that waits for it has filled.
     case work
     /// The caller of a telephone line has pressed the last key.
     case line
-    /// The session has lasted as long as its credential allows.
-    case grant
-    /// A step of a session that can be resumed.
-    case resume
-    /// A change of the session's record is to be kept.
-    case record
     /// The peer has been waited for long enough.
     case peer
 }

@@ -206,11 +206,10 @@ extension Shard {
 
     /// A session has lasted as long as its credential allows: sends an error, and closes. With
     /// 1001, as OpenAI does: the client has broken no rule, and may come back.
-    func expireSession(of connection: Connection) {
-        guard let live = connection.live else { return }
+    func expire(_ live: LiveSession) {
         metrics.add(.sessionsExpired)
-        step(live, of: connection) { $0.handle(.sessionExpired, at: now) }
-        guard connection.live != nil else { return }
-        closeWebSocket(connection, .goingAway, reason: "The session's time is over.")
+        step(live) { $0.handle(.sessionExpired, at: now) }
+        guard !live.hasEnded else { return }
+        close(live, .goingAway, reason: "The session's time is over.")
     }
 }

@@ -28,22 +28,22 @@ extension Shard {
                 return spendWork(price, byteCount: byteCount, of: connection)
             }
             if case .inputAudioBufferAppend = event { byteCount = nil }
-            guard admits(event, eventID: eventID, to: live, on: connection) else {
+            guard admits(event, eventID: eventID, to: live) else {
                 return spendWork(price, byteCount: byteCount, of: connection)
             }
             if case .inputAudioBufferAppend = event { batchReads(of: connection) }
             if case .sessionUpdate(let update) = event {
-                handleWishes(of: update, for: live, on: connection)
+                handleWishes(of: update, for: live)
             }
-            let admitted = connection.isObserved ? admit(event, of: live, on: connection) : event
+            let admitted = live.isObserved ? admit(event, of: live) : event
             countingAudio(of: live) {
-                step(live, of: connection) {
+                step(live) {
                     $0.handle(admitted, eventID: eventID, audio: eventParser.audio.bytes, at: now)
                 }
             }
         } catch {
             metrics.add(.eventsInRefused)
-            step(live, of: connection) { $0.handle(error, at: now) }
+            step(live) { $0.handle(error, at: now) }
         }
         return spendWork(price, byteCount: byteCount, of: connection)
     }
@@ -54,18 +54,14 @@ extension Shard {
         of live: LiveSession, on connection: Connection, after before: Instant
     ) {
         guard spendFloodBudget(1, of: connection) else { return }
-        send(.pong, of: live, on: connection)
+        send(.pong, of: live)
         connection.lastMessage = before
     }
 
     /// What a client asks for in `session.update` that is no parameter of its session.
-    private func handleWishes(
-        of update: SessionUpdate, for live: LiveSession, on connection: Connection
-    ) {
-        if let wish = update.resume { handleResumeWish(wish, of: live, on: connection) }
-        if let consent = update.recordingConsent {
-            handleRecordingConsent(consent, of: live, on: connection)
-        }
+    private func handleWishes(of update: SessionUpdate, for live: LiveSession) {
+        if let wish = update.resume { handleResumeWish(wish, of: live) }
+        if let consent = update.recordingConsent { handleRecordingConsent(consent, of: live) }
     }
 
     /// A binary message: audio in the session's input format.
@@ -73,27 +69,24 @@ extension Shard {
         _ packet: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection
     ) {
         metrics.add(.eventsInAudioPacket)
-        guard admitsAudio(to: live, on: connection) else { return }
+        guard admitsAudio(to: live) else { return }
         batchReads(of: connection)
-        countingAudio(of: live) {
-            step(live, of: connection) { $0.handleAudioPacket(packet.bytes, at: now) }
-        }
+        countingAudio(of: live) { step(live) { $0.handleAudioPacket(packet.bytes, at: now) } }
     }
 
     // MARK: Out
 
     /// Sends an event, which is kept for a client that may come back.
-    func sendToClient(_ event: ServerEvent, of live: LiveSession, on connection: Connection) {
+    func sendToClient(_ event: ServerEvent, of live: LiveSession) {
         metrics.add(event.metric)
         scratch.removeAll()
         live.writer.write(
             event, number: live.eventNumber, in: live.dialect,
             expiresAt: expiry(of: live, in: event),
-            resume: resumeNote(for: event, of: live, on: connection), into: &scratch)
+            resume: resumeNote(for: event, of: live), into: &scratch)
         live.eventNumber += 1
-        if live.resume != nil, !keep(event, of: live, on: connection) {
-            return scratch.removeAll()
-        }
+        if live.resume != nil { keep(event, of: live) }
+        guard let connection = live.connection else { return scratch.removeAll() }
         switch event {
         case .responseOutputAudioDelta(let part, _, _, let position):
             sendAudio(
@@ -125,8 +118,6 @@ extension Shard {
         as opcode: WebSocketOpcode, of responseID: String, item itemID: String, position: Int,
         on connection: Connection
     ) {
-        // A session that has just lost its connection does not know that yet.
-        guard connection.state != .detached else { return scratch.removeAll() }
         let start = connection.output.count
         scratch.withUnsafeBytes { queue(opcode, $0, on: connection) }
         scratch.removeAll()

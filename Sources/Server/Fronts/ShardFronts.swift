@@ -39,21 +39,26 @@ extension Shard {
         }
     }
 
-    /// Sends an event of a session to its client, in the client's protocol.
-    func send(_ event: ServerEvent, of live: LiveSession, on connection: Connection) {
+    /// Sends an event of a session to its client, in the client's protocol. What a client that is away
+    /// will have missed is kept.
+    func send(_ event: ServerEvent, of live: LiveSession) {
         if live.dialect != .ga, !live.dialect.has(event) { return }
         sessionLog.note(event, of: live.session.id)
-        if connection.role == .line {
+        if let connection = live.connection, connection.role == .line {
             sendToCarrier(event, on: connection)
         } else {
-            sendToClient(event, of: live, on: connection)
+            sendToClient(event, of: live)
         }
     }
 
     /// Sends audio of a session to its client, in the client's protocol.
-    func send(_ packet: OutputAudioPacket, of live: LiveSession, on connection: Connection) {
+    func send(_ packet: OutputAudioPacket, of live: LiveSession) {
         live.session.recorder?.note(packet.itemID, at: now)
         metrics.add(.eventsOutAudioPacket)
+        guard let connection = live.connection else {
+            live.resume?.stored?.noteProgress(packet.itemID, at: now)
+            return
+        }
         if connection.role == .line {
             play(packet, on: connection)
         } else {

@@ -139,11 +139,11 @@ extension Shard {
         let live = openSession(place.parameters, in: dialect, at: place, on: connection)
         beginRecord(of: live.session, owner: place.owner)
         if caller.hasRecordingConsent { beginRecording(live, hasConsent: true) }
-        if resume != .none { makeResumable(live, of: caller.principal, on: connection) }
+        if resume != .none { makeResumable(live, of: caller.principal) }
         if case .resume(let claim) = resume, let state = live.resume {
-            sendResumed(live, state, recovered: false, from: claim, on: connection)
+            sendResumed(live, state, recovered: false, from: claim)
         }
-        step(live, of: connection) { $0.start(at: now) }
+        step(live) { $0.start(at: now) }
     }
 
     /// Takes the place of a session for a request, within the limits of its caller and of the

@@ -51,12 +51,12 @@ extension Shard {
                 if case .closeSession(let token) = step { warn(token, closedAt: due) }
             case .closeListeners:
                 stopListening()
-                handOverDetached()
+                handOverWaiting()
             case .close(let token, let outcome):
                 guard let connection = connections[token] else { continue }
                 if let live = connection.live {
                     metrics.add(outcome.metric)
-                    handOver(live, on: connection)
+                    handOver(live)
                 }
                 let reason: StaticString = "The server restarts: come back."
                 if connection.http?.relay != nil {
@@ -72,17 +72,17 @@ extension Shard {
 
     /// Tells a client that can come back when its session is closed for the restart.
     private func warn(_ token: EventToken, closedAt due: Instant) {
-        guard let connection = connections[token], let live = connection.live else { return }
-        warn(live, .restart, endingAt: due, on: connection)
+        guard let live = connections[token]?.live else { return }
+        warn(live, .restart, endingAt: due)
     }
 
     private func closeAll(with code: WebSocketCloseCode) {
         acceptor.closeListeners()
         connections.forEach { connection in
-            if let live = connection.live { handOver(live, on: connection) }
+            if let live = connection.live { handOver(live) }
             switch connection.state {
             case .webSocket: closeWebSocket(connection, code, reason: "The server is stopping.")
-            case .proxyHeader, .detached: close(connection)
+            case .proxyHeader: close(connection)
             case .http where connection.http?.relay != nil:
                 endRelay(of: connection, code, reason: "The server is stopping.")
             case .http where !connection.hasOutput: close(connection)
@@ -90,6 +90,7 @@ extension Shard {
             case .closing, .lingering, .closed: break
             }
         }
+        endAllWaiting()
         stopTextRequests()
         upstream?.shutdown()
         // The sessions that end now may still change the store.
@@ -134,8 +135,7 @@ extension Shard {
                 || http.reply != nil || http.relay != nil || http.asksElsewhere
                 || !http.hasHadRequest && awaitsFirstRequest(since: connection.activityStart)
             return isAwaited ? .awaited : .keptAlive
-        // Its client cannot come back to a process that ends.
-        case .detached, .closed: return nil
+        case .closed: return nil
         }
     }
 

@@ -21,15 +21,16 @@ struct DeadlineQueue<Owner> {
         var deadline: Instant
         /// Order of scheduling, for ties.
         var sequence: UInt64
-        var handle: Int32
         var owner: Owner
+        /// Behind the owner, whose size is odd: so an entry takes 32 bytes.
+        var handle: Int32
 
         func expiresBefore(_ other: Entry) -> Bool {
             deadline == other.deadline ? sequence < other.sequence : deadline < other.deadline
         }
     }
 
-    /// From how many entries on a queue counts as long. 4,096: 160 kB.
+    /// From how many entries on a queue counts as long. 4,096: 128 kB.
     static var longCount: Int { 4_096 }
     /// At how many it is short again.
     private static var shortCount: Int { 64 }
@@ -70,7 +71,7 @@ struct DeadlineQueue<Owner> {
     mutating func schedule(_ owner: Owner, at deadline: Instant) -> Handle {
         let handle = takeHandle()
         heap.append(
-            Entry(deadline: deadline, sequence: takeSequence(), handle: handle, owner: owner))
+            Entry(deadline: deadline, sequence: takeSequence(), owner: owner, handle: handle))
         positions[Int(handle)] = Int32(heap.count - 1)
         if heap.count >= Self.longCount { wasLong = true }
         moveUp(from: heap.count - 1)

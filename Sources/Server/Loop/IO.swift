@@ -29,8 +29,8 @@ package struct EventToken: Hashable, Sendable {
         case listener
         /// A file descriptor of an upstream transfer.
         case upstream
-        /// A text request; no backend ever reports one.
-        case textRequest
+        /// A slot of the shard's sessions; no backend ever reports one.
+        case session
         /// A file descriptor of a connection to a Redis server.
         case redis
         /// A file descriptor of a connection to another node.

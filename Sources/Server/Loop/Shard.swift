@@ -10,7 +10,8 @@
 //   DeadlineQueue   the earliest deadline, and its owner                    Loop/
 //   SlotQueue       connections that wait for one step of the loop          Loop/
 //   Acceptor        listeners, their pauses, shares of siblings             Connection/
-//   ConnectionTable connections by slot                                     Connection/
+//   SlotTable       connections and sessions, by slot                       Loop/
+//   WaitingSessions sessions whose clients are away                         Resume/
 //   OutputSchedule  what is to be flushed, limits of queued output          Connection/
 //   FrameWriter     WebSocket frames into a send buffer                     WebSocket/
 //   MessageRules    limits of messages that cost a client nothing           WebSocket/
@@ -47,8 +48,8 @@ enum DeadlineOwner {
     case ticketRotation
     /// Much memory was freed, and may be returned to the system.
     case memoryReturn
-    /// A text request: its session's deadline, or the end of the wait for its client.
-    case textRequest(EventToken)
+    /// A session without a connection: its own deadline, or the end of the wait for its client.
+    case session(EventToken)
     /// A survey ends with the answers that have come.
     case survey(SurveyID)
     /// A request for ended sessions has waited long enough.
@@ -85,7 +86,8 @@ package final class Shard<Backend: IO> {
     /// The progress of the shard's end; serving until a drain or a stop.
     @exclusivity(unchecked) var shutdown: Shutdown
 
-    @exclusivity(unchecked) var connections: ConnectionTable
+    @exclusivity(unchecked) var connections: SlotTable<Connection>
+    @exclusivity(unchecked) var sessions: SlotTable<LiveSession>
     @exclusivity(unchecked) var deadlines: DeadlineQueue<DeadlineOwner>
     var acceptor: Acceptor<Backend>
     /// Connections with messages, or requests, that are for the next tick.
@@ -95,8 +97,8 @@ package final class Shard<Backend: IO> {
     @exclusivity(unchecked) var output: OutputSchedule
     @exclusivity(unchecked) var ledgers: LedgerKeeper
     @exclusivity(unchecked) var memoryWatch: MemoryWatch
-    /// Slots of the connections whose sessions have a window in the batch of voice activity.
-    @exclusivity(unchecked) var awaitingActivity: [Int] = []
+    /// Sessions that have a window in the batch of voice activity.
+    @exclusivity(unchecked) var awaitingActivity: [EventToken] = []
     /// Connections that are removed at the end of the tick.
     @exclusivity(unchecked) var closed = SlotQueue()
 
@@ -147,8 +149,8 @@ package final class Shard<Backend: IO> {
     /// Requests that other nodes answer.
     let relays: NodeRelays
     /// Sessions that wait for their clients.
-    var detachedSessions: WaitingByCaller
-    /// Connections of the sessions that are written to a shared store, by the session's id.
+    var waiting: WaitingSessions
+    /// The sessions that are written to a shared store, by their ids.
     var storedSessions: [String: EventToken] = [:]
 
     /// Creates a shard without a listener. The calling thread is its thread until another calls
@@ -158,7 +160,8 @@ package final class Shard<Backend: IO> {
         self.services = services
         configuration = services.configuration
         let places = Self.reservedPlaces(configuration)
-        connections = ConnectionTable(capacity: places)
+        connections = SlotTable(of: .connection, capacity: places)
+        sessions = SlotTable(of: .session, capacity: places)
         deadlines = DeadlineQueue(capacity: places)
         metrics = services.metrics.shards[services.index]
         ledgers = LedgerKeeper(metrics: metrics, maxBytes: configuration.maxConnectionMemoryBytes)
@@ -181,7 +184,7 @@ package final class Shard<Backend: IO> {
         admission = Admission(configuration, limits: services.addressLimits)
         messageRules = MessageRules(configuration)
         work = WorkBudgets(rate: messageRules.workRate)
-        detachedSessions = WaitingByCaller(share: configuration.detachedShare(of: services.metrics))
+        waiting = WaitingSessions(share: configuration.detachedShare(of: services.metrics))
         eventParser.refusesUnknownFields = configuration.refusesUnknownFields
         telephoneAccess = TelephoneAccess(configuration)
         clock = ShardClock(at: io.now)
@@ -366,12 +369,10 @@ package final class Shard<Backend: IO> {
     /// Computes the windows of a batch, and gives its sessions their voice activity.
     private func judge(_ batch: VoiceActivityBatch) {
         batch.compute()
-        for slot in awaitingActivity {
-            // Its connection may have ended since.
-            guard let connection = connections[slot: slot], let live = connection.live,
-                live.session.awaitsActivity
-            else { continue }
-            step(live, of: connection) { $0.handleActivity(at: now) }
+        for token in awaitingActivity {
+            // It may have ended since.
+            guard let live = sessions[token], live.session.awaitsActivity else { continue }
+            step(live) { $0.handleActivity(at: now) }
         }
         awaitingActivity.removeAll(keepingCapacity: true)
         batch.removeAll()
@@ -405,7 +406,7 @@ package final class Shard<Backend: IO> {
                 fd: descriptor, readable: report.isReadable, writable: report.isWritable,
                 failed: report.hasFailed)
         case .handover: answerSuccessor()
-        case .textRequest, nil:
+        case .session, nil:
             preconditionFailure("the backend reported a token that was never watched")
         }
     }
@@ -432,7 +433,7 @@ package final class Shard<Backend: IO> {
             case .shutdown(let step): handleShutdownDeadline(step)
             case .ticketRotation: rotateTicketKeys()
             case .memoryReturn: reviewMemoryReturn()
-            case .textRequest(let token): handleTextDeadline(token)
+            case .session(let token): handleSessionDeadline(token)
             case .survey(let id): endSurvey(id)
             case .recordQuestion(let id): endRecordQuestion(id)
             case .call(let id): endCall(id)
@@ -463,14 +464,14 @@ package final class Shard<Backend: IO> {
         }
         for delivery in taken {
             if case .modelDelta = delivery.event { meter.noteDelta() }
-            guard delivery.token.kind == .connection else {
-                handleTextDelivery(delivery)
-                continue
-            }
-            guard let connection = connections[delivery.token], let live = connection.live,
+            guard let live = sessions[delivery.token],
                 live.work.accepts(serial: delivery.serial)
             else { continue }
-            step(live, of: connection) { $0.handle(delivery.event, at: now) }
+            if live.connection == nil, let request = textRequests[delivery.token] {
+                handleTextDelivery(delivery, of: request)
+                continue
+            }
+            step(live) { $0.handle(delivery.event, at: now) }
             agentLink.handleDelivered(delivery, work: &live.work)
         }
     }

@@ -1,4 +1,5 @@
-// The charges of one shard's owners, which are its connections and text requests. It knows which
+// The charges of one shard's owners: its connections, which are charged for the sessions of their
+// clients, its text requests, and the sessions that wait for their clients. It knows which
 // connections a tick has touched, so that only their ledgers are read again; the sum; the owners that
 // are charged more than any may be; and a bound on the largest charge. The bytes of an owner are read
 // in ShardLedger and passed in. The shard's cells change with each charge, so that the scrape of
@@ -11,6 +12,13 @@
 // `largestCharge`. Without an owner all cells are 0.
 
 import Session
+
+/// What one owner is charged, as of its last settling.
+struct LedgerCharge {
+    var bytes: UInt32 = 0
+    /// The state in which it was; nil: it is charged nothing.
+    var state: SessionState?
+}
 
 /// Charges the owners of one shard for their memory.
 struct LedgerKeeper {
@@ -73,14 +81,17 @@ struct LedgerKeeper {
         if bytes > largestCharge, connection.isEvictable { setLargest(to: bytes) }
     }
 
-    /// Charges a text request for its memory now.
-    mutating func settle(_ request: TextRequest, bytes: UInt32) {
-        guard bytes != request.charged else { return }
-        let before: SessionState? = request.charged == 0 ? nil : .replying
-        move(from: request.charged, before, to: bytes, .replying)
-        request.charged = bytes
+    /// Charges a session without a connection for its memory now.
+    /// - Parameter isEvictable: whether evicting it would free memory.
+    mutating func settle(
+        _ charge: inout LedgerCharge, of token: EventToken, isEvictable: Bool = true,
+        bytes: UInt32, in state: SessionState
+    ) {
+        guard bytes != charge.bytes || state != charge.state else { return }
+        move(from: charge.bytes, charge.state, to: bytes, state)
+        charge = LedgerCharge(bytes: bytes, state: state)
         if bytes > largestCharge { setLargest(to: bytes) }
-        if bytes > limit, request.isEvictable { oversized.append(request.token) }
+        if bytes > limit, isEvictable { oversized.append(token) }
     }
 
     /// A connection is gone: it is charged nothing any more.
@@ -90,11 +101,9 @@ struct LedgerKeeper {
         connection.chargedState = nil
     }
 
-    /// A text request is gone.
-    mutating func refund(_ request: TextRequest) {
-        guard request.charged > 0 else { return }
-        move(from: request.charged, .replying, to: 0, nil)
-        request.charged = 0
+    /// A session without a connection is gone, or has one again.
+    mutating func refund(_ charge: LedgerCharge) {
+        move(from: charge.bytes, charge.state, to: 0, nil)
     }
 
     /// The charge or the state of an owner has changed.

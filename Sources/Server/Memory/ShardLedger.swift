@@ -1,4 +1,5 @@
-// The memory of each connection and text request of a shard, by part. A ledger is read off the
+// The memory of each owner of a shard, by part: of its connections, with the sessions of their clients,
+// of its text requests, and of the sessions that wait for their clients. A ledger is read off the
 // objects (Session/MemoryLedger); of it an owner keeps the total, 4 bytes, which LedgerKeeper
 // charges at the end of a tick.
 //
@@ -13,9 +14,8 @@ extension Connection {
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(Connection.self)
 
-    /// Bytes of its places in the shard's tables and queue: a slot with its generation, a deadline
-    /// with its place.
-    static let tableBytes = 8 + 4 + DeadlineQueue<DeadlineOwner>.entryBytes
+    /// Bytes of its places in the shard's table and queue: a slot, a deadline with its place.
+    static let tableBytes = 8 + DeadlineQueue<DeadlineOwner>.entryBytes
 
     /// Bytes of the object and of its places.
     static let restingBytes = objectBytes + tableBytes
@@ -64,7 +64,7 @@ extension MemoryLedger {
 
     /// Adds a session's ledger, without transfers of its agents.
     fileprivate mutating func add(_ live: LiveSession) {
-        session += LiveSession.objectBytes
+        session += LiveSession.objectBytes + LiveSession.tableBytes
         if let grant = live.grant { session += grant.heldBytes }
         if let resume = live.resume { session += resume.heldBytes }
         live.session.add(to: &self)
@@ -83,10 +83,7 @@ extension Shard {
     /// The ledger of a connection.
     func ledger(of connection: Connection) -> MemoryLedger {
         var ledger = MemoryLedger(of: connection)
-        if let live = connection.live { add(live, at: connection.token, to: &ledger) }
-        if connection.isObserved {
-            ledger.session += sidebands.observations[connection.token]?.heldBytes ?? 0
-        }
+        if let live = connection.live { add(live, to: &ledger) }
         switch connection.role {
         case .http, .echo, .client: break
         case .line: ledger.session += telephony[connection.token]?.heldBytes ?? 0
@@ -98,19 +95,30 @@ extension Shard {
         return ledger
     }
 
+    /// The ledger of a session that waits for its client.
+    func ledger(of live: LiveSession) -> MemoryLedger {
+        var ledger = MemoryLedger()
+        ledger.session = WaitingSessions.placeBytes
+        add(live, to: &ledger)
+        return ledger
+    }
+
     /// The ledger of a text request, without the connections that read its reply.
     func ledger(of request: TextRequest) -> MemoryLedger {
         var ledger = MemoryLedger()
         ledger.session = TextRequest.objectBytes + request.stopWordBytes
         ledger.response = request.log.heldBytes
-        add(request.live, at: request.token, to: &ledger)
+        add(request.live, to: &ledger)
         return ledger
     }
 
-    private func add(_ live: LiveSession, at token: EventToken, to ledger: inout MemoryLedger) {
+    private func add(_ live: LiveSession, to ledger: inout MemoryLedger) {
         ledger.add(live)
+        if live.isObserved {
+            ledger.session += sidebands.observations[live.token]?.heldBytes ?? 0
+        }
         guard live.work.isBusy, let upstream else { return }
-        ledger.upstream += upstream.heldBytes(of: token)
+        ledger.upstream += upstream.heldBytes(of: live.token)
     }
 
     // MARK: Settling
@@ -118,10 +126,10 @@ extension Shard {
     /// Charges the connections that the tick touched.
     func settleLedgers() {
         for owner in gate.takeChargedOwners() {
-            if let request = textRequests[owner], owner.kind == .textRequest {
+            if let request = textRequests[owner] {
                 settle(request)
-            } else if owner.kind == .connection, let connection = connections[owner] {
-                perform(.settle, on: connection)
+            } else if let live = sessions[owner] {
+                settle(live)
             }
         }
         let count = ledgers.touched.beginRound()
@@ -144,17 +152,27 @@ extension Shard {
         ledgers.settle(connection, bytes: UInt32(clamping: bytes))
     }
 
-    /// Charges a text request.
-    func settle(_ request: TextRequest) {
-        ledgers.settle(request, bytes: UInt32(clamping: ledger(of: request).total))
+    /// Charges the connection of a session's client at the end of the tick, or else the session now.
+    func settle(_ live: LiveSession) {
+        if let connection = live.connection { return perform(.settle, on: connection) }
+        guard var charge = waiting[live.token]?.charge else { return }
+        let bytes = ledger(of: live).total
+        live.session.recorder?.noteLedger(bytes: bytes)
+        ledgers.settle(
+            &charge, of: live.token, bytes: UInt32(clamping: bytes), in: live.session.state)
+        waiting[live.token]?.charge = charge
     }
 
-    /// A text request is gone: it is charged nothing any more.
-    func refund(_ request: TextRequest) { ledgers.refund(request) }
+    /// Charges a text request.
+    func settle(_ request: TextRequest) {
+        ledgers.settle(
+            &request.charge, of: request.token, isEvictable: request.isEvictable,
+            bytes: UInt32(clamping: ledger(of: request).total), in: .replying)
+    }
 
     // MARK: The invariant
 
-    /// Bytes that all connections and text requests of the shard are charged.
+    /// Bytes that all owners of the shard are charged.
     package var ledgerBytes: Int { ledgers.total }
 
     /// Whether every owner is charged what its ledger says, and the sum is the total. O(n): for tests and
@@ -173,11 +191,17 @@ extension Shard {
             isTrue = isTrue && (isDue || ledger(of: connection).total == Int(connection.charged))
         }
         for request in textRequests.all {
-            sum += Int(request.charged)
+            sum += Int(request.charge.bytes)
             let isDue = request.live.work.isBusy
-            isTrue = isTrue && (isDue || ledger(of: request).total == Int(request.charged))
+            isTrue = isTrue && (isDue || ledger(of: request).total == Int(request.charge.bytes))
         }
-        let isEmpty = connections.count == 0 && textRequests.all.isEmpty
+        for live in waiting.tokens.compactMap({ sessions[$0] }) {
+            let charged = Int(waiting[live.token]?.charge.bytes ?? 0)
+            sum += charged
+            isTrue = isTrue && (live.work.isBusy || ledger(of: live).total == charged)
+        }
+        let isEmpty =
+            connections.count == 0 && textRequests.all.isEmpty && waiting.count == 0
         return isTrue && sum == ledgers.total && (!isEmpty || metrics.ledgerCellsAreZero)
     }
 

@@ -1,6 +1,6 @@
 // Memory that runs short. Near the limit of the process new sessions are refused. Beyond it the
-// largest owner of the whole server (a connection or a text request) is evicted, one after another
-// until the rest fits. An owner that is charged more than any may be is evicted in any case.
+// largest owner of the whole server (a connection, a text request, a session that waits for its client)
+// is evicted, one after another until the rest fits. An owner that is charged more than any may be is evicted in any case.
 //
 // The largest owner is found by a number that each shard publishes: the most that any of its own
 // may be charged (LedgerKeeper). Beyond the limit, only the shard with the highest number looks
@@ -38,7 +38,7 @@ extension Shard {
 
     /// Looks at the budget, and evicts the largest owners while it is exceeded.
     func judgeMemory() {
-        let finding = memoryWatch.look(total: ledgers.total, waiting: waitingBytes, at: now)
+        let finding = memoryWatch.look(total: ledgers.total, waiting: waiting.bytes, at: now)
         if services.memory.takeReturnRequest() { returnMemory() }
         if let change = finding.change { log(change, finding) }
         if finding.waitingExcess > 0 { endWaiting(bytes: finding.waitingExcess) }
@@ -109,8 +109,9 @@ extension Shard {
         }
         connections.forEach { if $0.isEvictable { rank($0.token, $0.charged) } }
         for request in textRequests.all where request.isEvictable {
-            rank(request.token, request.charged)
+            rank(request.token, request.charge.bytes)
         }
+        for token in waiting.tokens { rank(token, waiting[token]?.charge.bytes ?? 0) }
         return ranking.sorted
     }
 
@@ -120,17 +121,20 @@ extension Shard {
     }
 
     private func evict(_ token: EventToken, _ reason: EvictionReason) {
-        if let request = textRequests[token], token.kind == .textRequest {
+        if let request = textRequests[token] {
             // It may have grown many times in the tick in which it ended.
             guard request.isEvictable else { return }
             metrics.add(reason.metric)
-            log(reason, bytes: request.charged, session: request.live.session.id)
+            log(reason, bytes: request.charge.bytes, session: request.live.session.id)
             // A reply that is over has no reader here: it is only kept in case one comes back.
             return request.isOver ? remove(request) : evict(request, reason)
         }
-        guard token.kind == .connection, let connection = connections[token],
-            connection.state != .closed
-        else { return }
+        if let live = sessions[token] {
+            metrics.add(reason.metric)
+            log(reason, bytes: waiting[token]?.charge.bytes ?? 0, session: live.session.id)
+            return end(live)
+        }
+        guard let connection = connections[token], connection.state != .closed else { return }
         metrics.add(reason.metric)
         log(reason, bytes: connection.charged, session: connection.live?.session.id ?? "none")
         switch connection.state {
@@ -145,7 +149,7 @@ extension Shard {
             let isTooLarge = reason.metric == .memoryClosesConnection
             let failure = isTooLarge ? routes.tooMuchMemory : routes.shortOfMemory
             refuse(failure.response, on: connection)
-        case .proxyHeader, .http, .webSocket, .closing, .lingering, .detached: close(connection)
+        case .proxyHeader, .http, .webSocket, .closing, .lingering: close(connection)
         case .closed: break
         }
         settle(connection)

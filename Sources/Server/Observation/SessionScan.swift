@@ -1,4 +1,4 @@
-// A shard's look through its connections for an operator: counts by state, and of those that fit
+// A shard's look through its connections and sessions for an operator: counts by state, and of those that fit
 // the query the first few in its order. It goes on over several ticks, some connections in each, so
 // that a shard with a hundred thousand of them serves the others meanwhile.
 //
@@ -137,7 +137,7 @@ struct SessionScan {
     ///   - shard: the number of the shard, for the names of connections without a session.
     /// - Returns: slots that this took, 1 or more.
     mutating func look(
-        through connections: ConnectionTable, atMost slots: Int, clock: ShardClock, shard: Int
+        through connections: SlotTable<Connection>, atMost slots: Int, clock: ShardClock, shard: Int
     ) -> Int {
         // None where the table was given back meanwhile.
         let end = max(nextSlot, min(connections.slotCount, nextSlot + slots))
@@ -188,11 +188,33 @@ struct SessionScan {
                 model: request.live.session.parameters.model
             ) { order in
                 switch order {
-                case .bytes: Int(request.charged)
+                case .bytes: Int(request.charge.bytes)
                 case .age: Self.value(of: clock.time(ofPeerTime: request.started))
                 case .idle: Self.value(of: clock.time(ofPeerTime: request.lastActive))
                 case .turns: Int(request.live.turns)
                 case .latency: request.live.lastTurn.milliseconds ?? 0
+                case .id: 0
+                }
+            }
+        }
+    }
+
+    /// Looks at all sessions that wait for their clients.
+    mutating func look(
+        through waiting: WaitingSessions, of sessions: SlotTable<LiveSession>, clock: ShardClock
+    ) {
+        for token in waiting.tokens {
+            guard let live = sessions[token], let place = waiting[token] else { continue }
+            look(
+                at: token, in: place.charge.state ?? .idle, id: live.session.id,
+                model: live.session.parameters.model
+            ) { order in
+                switch order {
+                case .bytes: Int(place.charge.bytes)
+                case .age: Self.value(of: clock.time(ofPeerTime: place.began))
+                case .idle: Self.value(of: clock.time(ofPeerTime: place.lastActive))
+                case .turns: Int(live.turns)
+                case .latency: live.lastTurn.milliseconds ?? 0
                 case .id: 0
                 }
             }

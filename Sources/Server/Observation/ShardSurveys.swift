@@ -98,7 +98,10 @@ extension Shard {
             let start = io.now
             slots -= scan.look(
                 through: connections, atMost: slots, clock: clock, shard: services.index)
-            if scan.isOver { scan.look(through: textRequests, clock: clock) }
+            if scan.isOver {
+                scan.look(through: textRequests, clock: clock)
+                scan.look(through: waiting, of: sessions, clock: clock)
+            }
             let report = scan.isOver ? report(scan) : nil
             scan.nanoseconds += Int(io.now.nanoseconds - start.nanoseconds)
             guard let report else { return surveys.giveBack(scan) }
@@ -120,6 +123,8 @@ extension Shard {
                 report.rows.append(row(of: connection, candidate.rank, hasParts: hasParts))
             } else if let turn = textRequests[candidate.token] {
                 report.rows.append(row(of: turn, candidate.rank, hasParts: hasParts))
+            } else if let live = sessions[candidate.token], let place = waiting[live.token] {
+                report.rows.append(row(of: live, place, candidate.rank, hasParts: hasParts))
             }
         }
         return report
@@ -132,7 +137,7 @@ extension Shard {
         let parts = hasParts ? ledger(of: connection) : nil
         return SessionRow(
             rank: rank,
-            sidebands: sidebands.observations[connection.token]?.sidebandCount ?? 0,
+            sidebands: live.map(sidebandCount) ?? 0,
             joined: sidebands.joined[connection.token]?.place.sessionID,
             shard: services.index, state: connection.chargedState ?? .connection,
             bytes: parts?.total ?? Int(connection.charged),
@@ -148,10 +153,27 @@ extension Shard {
         let parts = hasParts ? ledger(of: turn) : nil
         return SessionRow(
             rank: rank, shard: services.index, state: session.state,
-            bytes: parts?.total ?? Int(turn.charged), age: peerClock - turn.started,
+            bytes: parts?.total ?? Int(turn.charge.bytes), age: peerClock - turn.started,
             idle: peerClock - turn.lastActive,
             client: turn.client, model: session.parameters.model, turns: Int(turn.live.turns),
             lastTurn: turn.live.shownTurn, parts: parts)
+    }
+
+    private func row(
+        of live: LiveSession, _ place: WaitingSession, _ rank: SessionRank, hasParts: Bool
+    ) -> SessionRow {
+        let parts = hasParts ? ledger(of: live) : nil
+        return SessionRow(
+            rank: rank, sidebands: sidebandCount(of: live), shard: services.index,
+            state: place.charge.state ?? .idle,
+            bytes: parts?.total ?? Int(place.charge.bytes), age: peerClock - place.began,
+            idle: peerClock - place.lastActive,
+            client: .unspecified, model: live.session.parameters.model, turns: Int(live.turns),
+            lastTurn: live.shownTurn, parts: parts)
+    }
+
+    private func sidebandCount(of live: LiveSession) -> Int {
+        sidebands.observations[live.token]?.sidebandCount ?? 0
     }
 
     /// The client's address, without storing it in the connection: the kernel knows the peer, the

@@ -61,14 +61,13 @@ extension LiveSession {
 }
 
 extension Shard {
-    /// What an agent may know of its session; nil: it is none of a connection.
+    /// What an agent may know of its session; nil: it is one over HTTP.
     func facts(of token: EventToken) -> SessionFacts? {
-        guard token.kind == .connection, let connection = connections[token],
-            let live = connection.live
-        else { return nil }
+        guard let live = sessions[token], textRequests[token] == nil else { return nil }
+        let bytes = live.connection?.charged ?? waiting[token]?.charge.bytes ?? 0
         return SessionFacts(
             openSessions: services.metrics.sessions.load(ordering: .relaxed),
-            bytes: Int(connection.charged), answeredTurn: live.work.tools?.answeredTurn?.times)
+            bytes: Int(bytes), answeredTurn: live.work.tools?.answeredTurn?.times)
     }
 }
 

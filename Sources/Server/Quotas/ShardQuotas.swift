@@ -40,19 +40,17 @@ extension Shard {
     // MARK: Input
 
     /// Whether an event of the client may be handled. The client gets an error where it may not.
-    func admits(
-        _ event: ClientEvent, eventID: String?, to live: LiveSession, on connection: Connection
-    ) -> Bool {
+    func admits(_ event: ClientEvent, eventID: String?, to live: LiveSession) -> Bool {
         guard live.grant?.quotas != nil else { return true }
         // An append without audio would be free.
         if case .inputAudioBufferAppend = event, eventParser.audio.count > 0 {
-            return admitsAudio(to: live, on: connection)
+            return admitsAudio(to: live)
         }
         do {
             try take(event, eventID: eventID, of: live)
             return true
         } catch {
-            step(live, of: connection) { $0.handle(error, at: now) }
+            step(live) { $0.handle(error, at: now) }
             return false
         }
     }
@@ -86,7 +84,7 @@ extension Shard {
     }
 
     /// Whether audio of the client may be heard. The client gets an error at times where it may not.
-    func admitsAudio(to live: LiveSession, on connection: Connection) -> Bool {
+    func admitsAudio(to live: LiveSession) -> Bool {
         guard let quotas = live.grant?.quotas else { return true }
         do {
             try quotas.prepareAudio(at: now)
@@ -95,7 +93,7 @@ extension Shard {
             note(error)
             if quotas.isAudioErrorDue(at: now) {
                 let error = ClientEventError.quotaUsedUp(error)
-                step(live, of: connection) { $0.handle(error, at: now) }
+                step(live) { $0.handle(error, at: now) }
             }
             return false
         }
@@ -117,10 +115,10 @@ extension Shard {
 
     /// Performs a command of a session, unless it is a request to a model for which a quota is used
     /// up: then its response fails.
-    func perform(_ command: AgentCommand, for token: EventToken, of live: LiveSession) {
+    func perform(_ command: AgentCommand, of live: LiveSession) {
         var command = command
         if case .respond(let responseID, var request) = command,
-            let call = telephony.call(at: token)
+            let call = live.connection.flatMap({ telephony.call(at: $0.token) })
         {
             request.turn?.call = call
             command = .respond(responseID: responseID, request)
@@ -131,11 +129,11 @@ extension Shard {
             } catch {
                 note(error)
                 return agentLink.refuse(
-                    responseID, .quotaUsedUp(error), for: token, work: &live.work)
+                    responseID, .quotaUsedUp(error), for: live.token, work: &live.work)
             }
         }
         agentLink.perform(
-            command, for: token, subject: live.grant?.subject, work: &live.work)
+            command, for: live.token, subject: live.grant?.subject, work: &live.work)
     }
 
     /// What is left of a session's quotas, for `rate_limits.updated`.

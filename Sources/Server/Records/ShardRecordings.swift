@@ -38,9 +38,7 @@ extension Shard {
     }
 
     /// `recording.consent` of a `session.update`: the recording begins, or ends and is thrown away.
-    func handleRecordingConsent(
-        _ consent: Bool, of live: LiveSession, on connection: Connection
-    ) {
+    func handleRecordingConsent(_ consent: Bool, of live: LiveSession) {
         if recordingRule(of: live) == .asked {
             if consent {
                 startRecording(live)
@@ -48,21 +46,21 @@ extension Shard {
                 services.recordings?.keep(last)
             }
         }
-        tellWhetherRecorded(live, on: connection)
+        tellWhetherRecorded(live)
     }
 
     /// A session was recorded where it comes from. Its client learns of it where this server does not
     /// go on.
-    func noteRecordedElsewhere(_ live: LiveSession, on connection: Connection) {
+    func noteRecordedElsewhere(_ live: LiveSession) {
         guard !live.session.isRecorded else { return }
-        tellWhetherRecorded(live, on: connection)
+        tellWhetherRecorded(live)
     }
 
-    private func tellWhetherRecorded(_ live: LiveSession, on connection: Connection) {
+    private func tellWhetherRecorded(_ live: LiveSession) {
         let event = ServerEvent.recordingUpdated(isActive: live.session.isRecorded)
         live.resume?.stored?.note(event, at: now)
-        perform([.settle, .rearm], on: connection)
-        send(event, of: live, on: connection)
+        review(live)
+        send(event, of: live)
     }
 
     /// A session ends.

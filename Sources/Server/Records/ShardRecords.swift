@@ -44,21 +44,21 @@ extension Shard {
     }
 
     /// Keeps what has changed of a session, if that is due.
-    func reviewRecord(of live: LiveSession, on connection: Connection) {
+    func reviewRecord(of live: LiveSession) {
         guard let recorder = live.session.recorder, let due = recorder.deadline, due <= now
         else { return }
         // Without an input the session does not know what of its audio has left.
         if live.session.isReplyPlaying {
-            step(live, of: connection) { $0.handleDeadline(at: now) }
-            guard connection.live === live else { return }
+            step(live) { $0.handleDeadline(at: now) }
+            guard !live.hasEnded else { return }
         }
         recorder.keepChange(of: live.session, at: now)
-        perform(.settle, on: connection)
+        review(live)
     }
 
     /// Why a session ends, as soon as that is known.
-    func noteEnd(_ end: SessionEnd, of connection: Connection) {
-        connection.live?.session.recorder?.noteEnd(end)
+    func noteEnd(_ end: SessionEnd, of live: LiveSession?) {
+        live?.session.recorder?.noteEnd(end)
     }
 
     /// A session has ended: the rest of its record is kept.

@@ -177,7 +177,7 @@ extension Shard {
     }
 
     /// The session that was claimed goes on.
-    func goOn(with claimed: ClaimedSession, _ live: LiveSession, on connection: Connection) {
+    func goOn(with claimed: ClaimedSession, _ live: LiveSession) {
         let resume = ResumeState(
             random: services.makeRandomBytes(ResumeSecret.byteCount),
             shown: claimed.claim.handle.secret, epoch: claimed.resume.epoch, log: claimed.log,
@@ -200,20 +200,19 @@ extension Shard {
         if !store.sessions.isShared {
             store.sessions.remove(live.session.id, fence: claimed.fence)
         }
-        storedSessions[live.session.id] = connection.token
+        storedSessions[live.session.id] = live.token
         let isRecovered = resume.attach(from: claimed.claim.position, at: now)
         metrics.add(isRecovered ? .resumesRecovered : .resumesRestored)
         if !isRecovered {
             resume.beginEpoch(services.makeRandomBytes(ResumeState.epochByteCount))
         }
         beginStoring(
-            live, resume, fence: claimed.fence, principal: claimed.resume.principal,
-            on: connection)
-        if let calls = claimed.privateCalls { restore(calls, on: connection) }
+            live, resume, fence: claimed.fence, principal: claimed.resume.principal)
+        if let calls = claimed.privateCalls { restore(calls, of: live) }
         beginRecording(live, hasConsent: claimed.resume.isRecorded)
-        sendResumed(live, resume, recovered: isRecovered, from: claimed.claim, on: connection)
-        if claimed.resume.isRecorded { noteRecordedElsewhere(live, on: connection) }
-        step(live, of: connection) {
+        sendResumed(live, resume, recovered: isRecovered, from: claimed.claim)
+        if claimed.resume.isRecorded { noteRecordedElsewhere(live) }
+        step(live) {
             $0.startRestored(
                 claimed.saved, played: claimed.claim.played, announcesItems: !isRecovered, at: now)
         }

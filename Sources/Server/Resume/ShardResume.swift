@@ -14,7 +14,7 @@ extension Shard {
     /// switched off. The next event that shows the session has the handle.
     /// - Parameter principal: whose session it is; nil: not known.
     func makeResumable(
-        _ live: LiveSession, of principal: SHA256Digest? = nil, on connection: Connection
+        _ live: LiveSession, of principal: SHA256Digest? = nil
     ) {
         guard configuration.resumeWindow > .zero, live.resume == nil else { return }
         let resume = ResumeState(
@@ -22,29 +22,29 @@ extension Shard {
             window: configuration.resumeWindow, at: now)
         resume.principal = principal?.hexadecimal()
         live.resume = resume
-        beginStoring(live, resume, principal: resume.principal, on: connection)
+        beginStoring(live, resume, principal: resume.principal)
         live.session.isResumable = true
         metrics.add(.sessionsResumable)
-        perform([.settle, .rearm], on: connection)
+        review(live)
     }
 
     /// The client does not want to come back, or the session has ended.
-    func forgetResume(of live: LiveSession, on connection: Connection) {
+    func forgetResume(of live: LiveSession) {
         guard let resume = live.resume else { return }
         forgetStored(live, resume)
-        forgetPlace(of: live, at: connection.token)
+        forgetPlace(of: live)
         live.resume = nil
         metrics.add(.sessionsResumable, -1)
-        if connection.state == .detached { releasePlaceOfDetached(live, connection.token) }
-        perform(.settle, on: connection)
+        stopWaiting(live)
+        review(live)
     }
 
     /// `resume` of a `session.update`.
-    func handleResumeWish(_ wish: Bool, of live: LiveSession, on connection: Connection) {
+    func handleResumeWish(_ wish: Bool, of live: LiveSession) {
         if wish {
-            makeResumable(live, on: connection)
+            makeResumable(live)
         } else {
-            forgetResume(of: live, on: connection)
+            forgetResume(of: live)
             live.session.isResumable = false
         }
     }
@@ -53,23 +53,20 @@ extension Shard {
 
     /// The members of an event of a session that can be resumed; nil of any other.
     @inline(__always)
-    func resumeNote(
-        for event: ServerEvent, of live: LiveSession, on connection: Connection
-    ) -> ResumeNote? {
+    func resumeNote(for event: ServerEvent, of live: LiveSession) -> ResumeNote? {
         guard let resume = live.resume else { return nil }
-        return note(for: event, of: live, resume, on: connection)
+        return note(for: event, of: live, resume)
     }
 
     @inline(never)
     private func note(
-        for event: ServerEvent, of live: LiveSession, _ resume: ResumeState,
-        on connection: Connection
+        for event: ServerEvent, of live: LiveSession, _ resume: ResumeState
     ) -> ResumeNote {
         let offset = event.isNumbered ? resume.log.next : nil
         guard event.showsHandle else { return ResumeNote(offset: offset) }
         let handle = ResumeHandle(
             sessionID: live.session.id, secret: resume.secret, shard: services.index,
-            token: connection.token)
+            token: live.token)
         let expiry = calendar.seconds(
             at: resume.expiry, now: now, wallSeconds: services.wallSeconds())
         return ResumeNote(
@@ -78,63 +75,60 @@ extension Shard {
     }
 
     /// Keeps the event that was written into `scratch`, if it is numbered.
-    /// - Returns: whether the client is there to get it.
     @inline(never)
-    func keep(_ event: ServerEvent, of live: LiveSession, on connection: Connection) -> Bool {
-        if let resume = live.resume, event.isNumbered {
-            if case .sessionCreated = event, resume.log.isEmpty {
-                resume.noteFirst()
-            } else {
-                scratch.withUnsafeBytes {
-                    resume.note($0, limit: configuration.maxResumeBytes, at: now)
-                }
+    func keep(_ event: ServerEvent, of live: LiveSession) {
+        guard let resume = live.resume, event.isNumbered else { return }
+        if case .sessionCreated = event, resume.log.isEmpty {
+            resume.noteFirst()
+        } else {
+            scratch.withUnsafeBytes {
+                resume.note($0, limit: configuration.maxResumeBytes, at: now)
             }
-            perform([.settle, .rearm], on: connection)
         }
-        return connection.state != .detached
+        review(live)
     }
 
     // MARK: Deadlines
 
     /// Tells a session once that its client is away. It comes before any other input of the session,
     /// which would take what had not left at the loss as heard.
-    func tellWhetherAway(_ live: LiveSession, on connection: Connection) {
+    func tellWhetherAway(_ live: LiveSession) {
         guard live.resume?.takeClientAwayNotice() == true else { return }
-        step(live, of: connection) { $0.handleClientAway(at: now) }
+        step(live) { $0.handleClientAway(at: now) }
     }
 
     /// A deadline of a session that can be resumed may have come.
-    func reviewResume(of live: LiveSession, on connection: Connection) {
+    func reviewResume(of live: LiveSession) {
         guard let resume = live.resume else { return }
-        reviewStored(live, resume, on: connection)
+        reviewStored(live, resume)
         if let end = resume.awayUntil {
-            guard end <= now, connection.state == .detached else { return }
-            return endWaiting(of: connection)
+            guard end <= now, !live.hasEnded else { return }
+            return endWaiting(of: live)
         }
-        guard connection.state == .webSocket else { return }
+        guard let connection = live.connection, connection.state == .webSocket else { return }
         if resume.isPingDue(at: now) {
             resume.takePing().withUnsafeBytes { _ = send(.ping, $0, on: connection) }
         }
         if resume.isRenewalDue(at: now) {
             resume.renew(services.makeRandomBytes(ResumeSecret.byteCount), at: now)
-            send(.resumeUpdated, of: live, on: connection)
+            send(.resumeUpdated, of: live)
         }
         guard !resume.isWarned, let end = live.grant?.end,
             now >= end + (.zero - ResumeState.warningTime)
         else { return }
-        warn(live, .sessionLimit, endingAt: end, on: connection)
+        warn(live, .sessionLimit, endingAt: end)
     }
 
     /// Tells the client of a session that can be resumed when that ends.
     func warn(
-        _ live: LiveSession, _ reason: GoingAwayReason, endingAt end: Instant,
-        on connection: Connection
+        _ live: LiveSession, _ reason: GoingAwayReason, endingAt end: Instant
     ) {
-        guard let resume = live.resume, !resume.isWarned, connection.state == .webSocket
+        guard let resume = live.resume, !resume.isWarned,
+            live.connection?.state == .webSocket
         else { return }
         resume.isWarned = true
         let left = max(0, (end - now).wholeMilliseconds)
-        send(.goingAway(reason, millisecondsLeft: left), of: live, on: connection)
+        send(.goingAway(reason, millisecondsLeft: left), of: live)
     }
 }
 

@@ -1,6 +1,6 @@
 // A client that comes back to its session with a handle. Its socket goes to the shard that the handle
-// names, and takes the session's place there: the session itself never moves. The connection that had
-// the place is closed with 4409, if it still is open, so that two connections never own a session.
+// names, and gets the session there: the session itself never moves. The connection that had it is
+// closed with 4409, if it still is open, so that two connections never have one session.
 //
 //   client ──handle──▶ any shard ──ReturningClient──▶ session's shard ──▶ parley.resumed, what was missed
 //
@@ -112,14 +112,12 @@ extension Shard {
         on connection: Connection
     ) -> Bool {
         let peer = connection.http?.client
-        guard let seat = seat(of: claim, for: caller), let live = seat.live,
-            let resume = live.resume
-        else {
+        guard let live = session(of: claim, for: caller), let resume = live.resume else {
             beginClaim(claim, request, by: caller, on: connection)
             return false
         }
         guard let upgrade = validUpgrade(of: request, on: connection) else { return true }
-        moveClient(of: connection, to: seat, upgrade)
+        moveClient(of: live, to: connection, upgrade)
         guard connection.live === live, connection.state == .webSocket else { return true }
         greet(live, resume, claim, on: connection)
         if connection.state == .webSocket { noteAnswer(101, to: request, sentBy: peer) }
@@ -127,14 +125,14 @@ extension Shard {
         return true
     }
 
-    /// The place of a session on this shard: where the handle says, or where its id leads, because the
-    /// handle of a session that came from another process may be older than its place.
-    private func seat(of claim: ResumeClaim, for caller: Caller) -> Connection? {
+    /// A session on this shard: where the handle says, or where its id leads, because the handle of a
+    /// session that came from another process may be older than its place.
+    private func session(of claim: ResumeClaim, for caller: Caller) -> LiveSession? {
         let id = claim.handle.sessionID
         return [claim.handle.token, storedSessions[id]].lazy.compactMap { $0 }
-            .compactMap { self.connections[$0] }
-            .first { seat in
-                guard let live = seat.live, let resume = live.resume else { return false }
+            .compactMap { self.sessions[$0] }
+            .first { live in
+                guard let resume = live.resume else { return false }
                 return live.session.id == id && resume.accepts(claim.handle.secret)
                     && self.owns(caller, live)
             }
@@ -146,41 +144,28 @@ extension Shard {
         return CallerTag(principal: principal, address: .unspecified) == live.work.caller
     }
 
-    /// Puts a client's connection into the place of a session. The connection that had it, if it is
-    /// still open, is closed.
+    /// Gives a session to the connection that its client has come back with. The one that had it, if it
+    /// is still open, is closed.
     private func moveClient(
-        of connection: Connection, to seat: Connection, _ upgrade: WebSocketUpgrade
+        of live: LiveSession, to connection: Connection, _ upgrade: WebSocketUpgrade
     ) {
-        if seat.state == .detached {
-            if let live = seat.live { releasePlaceOfDetached(live, seat.token) }
-        } else {
-            if let live = seat.live, let backlog = seat.backlog {
-                noteUnsentAudio(backlog, to: live.session)
-            }
-            releaseAgents(of: seat)
+        let earlier = live.connection
+        if let earlier {
+            tellUnsentAudio(to: live)
+            releaseAgents(of: earlier)
+            earlier.part()
             metrics.add(.resumesTakenOver)
-        }
-        connections.exchange(connection, seat)
-        swap(&connection.live, &seat.live)
-        swap(&connection.isObserved, &seat.isObserved)
-        rewatch(connection)
-        if seat.state == .detached {
-            close(seat)
         } else {
-            rewatch(seat)
-            closeWebSocket(seat, .takenOver, reason: "The session goes on at another connection.")
+            stopWaiting(live)
+        }
+        connection.give(live)
+        if let earlier {
+            closeWebSocket(
+                earlier, .takenOver, reason: "The session goes on at another connection.")
+            perform([.settle, .rearm], on: earlier)
         }
         accept(upgrade, as: .client, on: connection)
         perform([.settle, .rearm, .watch], on: connection)
-        perform([.settle, .rearm], on: seat)
-    }
-
-    /// Tells the backend the connection's new name.
-    private func rewatch(_ connection: Connection) {
-        guard connection.state != .closed else { return }
-        let code = io.watch(
-            connection.handle, for: connection.interest, token: connection.token, isNew: false)
-        if code != 0 { close(connection) }
     }
 
     /// Sends a client that is back what it has missed, and lets its session go on.
@@ -189,34 +174,33 @@ extension Shard {
         on connection: Connection
     ) {
         if resume.awayUntil == nil || resume.takeClientAwayNotice() {
-            step(live, of: connection) { $0.handleClientAway(at: now) }
+            step(live) { $0.handleClientAway(at: now) }
         }
         let isRecovered = resume.attach(from: claim.position, at: now)
         metrics.add(isRecovered ? .resumesRecovered : .resumesRestored)
         if !isRecovered {
             resume.beginEpoch(services.makeRandomBytes(ResumeState.epochByteCount))
         }
-        sendResumed(live, resume, recovered: isRecovered, from: claim, on: connection)
-        if !isRecovered { step(live, of: connection) { $0.announceConversation(at: now) } }
+        sendResumed(live, resume, recovered: isRecovered, from: claim)
+        if !isRecovered { step(live) { $0.announceConversation(at: now) } }
         guard connection.live === live, connection.state == .webSocket else { return }
-        step(live, of: connection) { $0.handleClientBack(played: claim.played, at: now) }
+        step(live) { $0.handleClientBack(played: claim.played, at: now) }
         perform([.settle, .rearm], on: connection)
     }
 
     /// Tells the client what it has come back to, and sends what it has missed.
     func sendResumed(
         _ live: LiveSession, _ resume: ResumeState, recovered isRecovered: Bool,
-        from claim: ResumeClaim, on connection: Connection
+        from claim: ResumeClaim
     ) {
         let session = live.session
         // Functions of sidebands are not shown to the client.
         let parameters =
-            sidebands.observations[connection.token]?.privateCalls
+            sidebands.observations[live.token]?.privateCalls
             .view(of: session.parameters, for: []) ?? session.parameters
-        send(
-            .resumed(id: session.id, parameters, recovered: isRecovered), of: live,
-            on: connection)
-        guard isRecovered, let position = claim.position else { return }
+        send(.resumed(id: session.id, parameters, recovered: isRecovered), of: live)
+        guard isRecovered, let position = claim.position, let connection = live.connection
+        else { return }
         resume.log.forEach(after: position.offset) { _ = send(.text, $0, on: connection) }
     }
 }

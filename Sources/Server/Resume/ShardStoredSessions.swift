@@ -21,29 +21,28 @@ extension Shard {
     /// A session is written from now on, where the store outlives this process.
     /// - Parameter fence: 1 for a new session, else that of its claim.
     func beginStoring(
-        _ live: LiveSession, _ resume: ResumeState, fence: UInt64 = 1, principal: String?,
-        on connection: Connection
+        _ live: LiveSession, _ resume: ResumeState, fence: UInt64 = 1, principal: String?
     ) {
         guard store.sessions.isShared else { return }
         resume.stored = StoredSession(fence: fence, principal: principal, at: now)
-        storedSessions[live.session.id] = connection.token
+        storedSessions[live.session.id] = live.token
     }
 
     /// Writes what has changed of a session, if that is due.
-    func reviewStored(_ live: LiveSession, _ resume: ResumeState, on connection: Connection) {
+    func reviewStored(_ live: LiveSession, _ resume: ResumeState) {
         guard let stored = resume.stored, let due = stored.deadline, due <= now else { return }
         guard store.sessions.isReachable else { return stored.postpone() }
         // Without an input the session does not know what of its audio has left.
-        step(live, of: connection) { $0.handleDeadline(at: now) }
-        guard connection.live === live, resume.stored === stored else { return }
+        step(live) { $0.handleDeadline(at: now) }
+        guard !live.hasEnded, resume.stored === stored else { return }
         let step = stored.takeStep()
-        let token = connection.token
+        let token = live.token
         let saved = live.session.saved(items: step.items, at: now)
         // No event tells of a client that plays the rest of a reply.
         if saved.hasUnheardSpeech, !live.session.isClientAway {
             stored.noteProgress(nil, at: now)
         }
-        let change = change(of: live, saved, resume, stored, step, at: token)
+        let change = change(of: live, saved, resume, stored, step)
         guard change.byteCount <= StoredSession.maxBytes else {
             logger.warning(
                 "a session is too large to be stored",
@@ -51,13 +50,11 @@ extension Shard {
             return forgetStored(live, resume)
         }
         store.sessions.write(change) { [self] outcome in
-            guard let connection = connections[token], let live = connection.live,
-                live.resume?.stored === stored
-            else { return }
+            guard let live = sessions[token], live.resume?.stored === stored else { return }
             if stored.handle(outcome, at: now) {
-                perform(.rearm, on: connection)
+                review(live)
             } else {
-                loseOwnership(of: connection)
+                loseOwnership(of: live)
             }
         }
     }
@@ -68,17 +65,15 @@ extension Shard {
         let time = max(
             StoredSession.shortestReview, StoredSession.reviewPause * storedSessions.count)
         for token in storedSessions.values {
-            guard let connection = connections[token], let stored = connection.live?.resume?.stored
-            else { continue }
+            guard let live = sessions[token], let stored = live.resume?.stored else { continue }
             stored.noteStoreIsBack(at: now + services.drawDelay(time))
-            perform(.rearm, on: connection)
+            review(live)
         }
     }
 
     private func change(
         of live: LiveSession, _ saved: SavedSession, _ resume: ResumeState,
-        _ stored: StoredSession, _ step: StoredSession.Step, log: ResumeLog? = nil,
-        at token: EventToken
+        _ stored: StoredSession, _ step: StoredSession.Step, log: ResumeLog? = nil
     ) -> SessionChange {
         var fields = saved.fields(step.parts)
         var own = SavedResume(
@@ -97,7 +92,7 @@ extension Shard {
         fields.append((SavedResume.name, own.bytes))
         if let log { fields.append((SavedResume.logName, log.lines)) }
         var removed = step.removed
-        if let calls = sidebands.observations[token]?.privateCalls, !calls.isEmpty {
+        if let calls = sidebands.observations[live.token]?.privateCalls, !calls.isEmpty {
             fields.append((PrivateCalls.fieldName, calls.field))
             stored.isPrivate = true
         } else if stored.isPrivate {
@@ -122,35 +117,31 @@ extension Shard {
     // MARK: The end
 
     /// This process ends: the session goes on in another.
-    func handOver(_ live: LiveSession, on connection: Connection) {
+    func handOver(_ live: LiveSession) {
         guard let resume = live.resume, let stored = resume.stored else { return }
-        noteEnd(SessionEnd(.continuedElsewhere), of: connection)
-        step(live, of: connection) { $0.handOver(at: now) }
-        guard connection.live === live else { return }
-        writeLast(
-            of: live, resume, stored, at: connection.token, lifetime: configuration.resumeWindow)
+        noteEnd(SessionEnd(.continuedElsewhere), of: live)
+        step(live) { $0.handOver(at: now) }
+        guard !live.hasEnded else { return }
+        writeLast(of: live, resume, stored, lifetime: configuration.resumeWindow)
         metrics.add(.sessionsHandedOver)
     }
 
     /// Writes all of a session, with the events that its client may have missed, and gives it up.
     private func writeLast(
-        of live: LiveSession, _ resume: ResumeState, _ stored: StoredSession,
-        at token: EventToken, lifetime: Duration
+        of live: LiveSession, _ resume: ResumeState, _ stored: StoredSession, lifetime: Duration
     ) {
         let step = stored.takeStep(whole: true)
         resume.stored = nil
         let saved = live.session.saved(items: nil, at: now)
-        let change = change(of: live, saved, resume, stored, step, log: resume.log, at: token)
+        let change = change(of: live, saved, resume, stored, step, log: resume.log)
         store.sessions.write(change) { _ in }
         store.sessions.release(live.session.id, fence: stored.fence, lifetime: lifetime)
     }
 
     /// The client has not come back in time: the last state is kept for a while.
-    func keepLastState(
-        of live: LiveSession, _ resume: ResumeState, on connection: Connection
-    ) {
+    func keepLastState(of live: LiveSession, _ resume: ResumeState) {
         let stored = resume.stored ?? StoredSession(fence: 1, principal: resume.principal, at: now)
-        writeLast(of: live, resume, stored, at: connection.token, lifetime: afterlife)
+        writeLast(of: live, resume, stored, lifetime: afterlife)
     }
 
     /// A session has ended for good.
@@ -163,21 +154,21 @@ extension Shard {
     /// Another server has claimed a session.
     /// - Parameter fence: the claimant's.
     func handleFenced(_ sessionID: String, fence: UInt64) {
-        guard let token = storedSessions[sessionID], let connection = connections[token],
-            let stored = connection.live?.resume?.stored, stored.fence < fence
+        guard let live = storedSessions[sessionID].flatMap({ sessions[$0] }),
+            let stored = live.resume?.stored, stored.fence < fence
         else { return }
-        loseOwnership(of: connection)
+        loseOwnership(of: live)
     }
 
     /// A session is not where its id leads any more.
-    func forgetPlace(of live: LiveSession, at token: EventToken) {
-        if storedSessions[live.session.id] == token { storedSessions[live.session.id] = nil }
+    func forgetPlace(of live: LiveSession) {
+        if storedSessions[live.session.id] == live.token { storedSessions[live.session.id] = nil }
     }
 
-    private func loseOwnership(of connection: Connection) {
-        guard let live = connection.live, let resume = live.resume else { return }
+    private func loseOwnership(of live: LiveSession) {
+        guard let resume = live.resume else { return }
         metrics.add(.resumesTakenOver)
         resume.stored = nil
-        closeWebSocket(connection, .takenOver, reason: "The session goes on at another connection.")
+        close(live, .takenOver, reason: "The session goes on at another connection.")
     }
 }

@@ -1,12 +1,21 @@
-// A session on its shard, and what the shard keeps for it alone. Whose messages it gets is up to the
-// connection that has it; ShardSessions gives it inputs and takes its outputs.
+// A session on its shard, and what the shard keeps for it alone. It has a token of its own, and lasts
+// longer than a connection: its client may have one now and another later. ShardSessions gives it
+// inputs and takes its outputs.
+//
+//   a WebSocket or a call     has a connection, and none while it waits for its client (Resume)
+//   a request over HTTP       never has one: its reply goes to readers (TextRequests)
 
 import Codec
 import Session
 
-/// A session and what belongs to it alone.
-final class LiveSession {
+/// A session and what belongs to it alone. Confined to its shard's thread.
+final class LiveSession: SlotMember {
+    /// Its name on its shard, for as long as it lasts.
+    let token: EventToken
     let session: VoiceSession
+    /// The connection of its client; nil: none has it. Not counted, as it is taken away before the
+    /// connection ends (`Connection.give`, `part`).
+    @exclusivity(unchecked) fileprivate(set) unowned(unsafe) var connection: Connection?
     /// Number of the next event.
     @exclusivity(unchecked) var eventNumber: UInt64 = 1
     /// When it wants to be called again, as of its last step.
@@ -17,9 +26,15 @@ final class LiveSession {
     var lastTurn = TurnLatencies()
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(LiveSession.self)
+    /// Bytes of its place in the shard's table: a slot.
+    static let tableBytes = MemoryLayout<LiveSession?>.stride
     /// Agents at work for it.
     @exclusivity(unchecked) var work: AgentWork
-    /// Responses that it has begun. Four bytes, which lie in the padding behind `work`.
+    /// Whether it is over: nothing reaches it any more. In the padding behind `work`, like the next two.
+    var hasEnded = false
+    /// Whether sidebands see its events (SessionObservation).
+    @exclusivity(unchecked) var isObserved = false
+    /// Responses that it has begun.
     var turns: UInt32 = 0
     /// Limits of its credential; nil where there are none.
     var grant: SessionGrant?
@@ -27,7 +42,10 @@ final class LiveSession {
     @exclusivity(unchecked) var resume: ResumeState?
 
     /// - Parameter caller: whose session it is.
-    init(session: VoiceSession, caller: CallerTag, dialect: RealtimeDialect = .ga) {
+    init(
+        token: EventToken, session: VoiceSession, caller: CallerTag, dialect: RealtimeDialect = .ga
+    ) {
+        self.token = token
         self.session = session
         self.dialect = dialect
         work = AgentWork(caller: caller)
@@ -47,5 +65,19 @@ final class LiveSession {
         // bytes first, stands: the session returns only deadlines that are still to come.
         if let due = deadline, due <= now { return }
         deadline = session.nextDeadline(after: now)
+    }
+}
+
+extension Connection {
+    /// It is the connection of a session's client from now on.
+    func give(_ live: LiveSession) {
+        self.live = live
+        live.connection = self
+    }
+
+    /// Its session, if it has one, is no longer its own.
+    func part() {
+        live?.connection = nil
+        live = nil
     }
 }

@@ -1,8 +1,10 @@
 // The sessions of a shard: how they begin and end, what an input of one entails, and who hears of its
 // outputs: its client, by the front of its connection, those who observe it, its record, the agents.
+// A session that waits for its client is the same session without a connection: what is for the client
+// alone then goes nowhere, and what can be missed is kept (ShardResume).
 //
 // Invariant: all outputs of a session are taken after every input, before another one; `step` sees to
-// that. After the end of its connection neither a message nor an agent reaches the session.
+// that. After its end neither a message nor an agent reaches the session.
 
 import Codec
 import Session
@@ -19,8 +21,8 @@ extension Shard {
         let session = VoiceSession(
             parameters: parameters, agent: place.seeker.profile?.agent, context: sessionContext,
             seed: services.makeSessionSeed())
-        let live = open(
-            session, in: dialect, of: place.tag, grant: place.grant, on: connection)
+        let live = open(session, in: dialect, of: place.tag, grant: place.grant)
+        connection.give(live)
         live.work.explainsFailures = place.seeker.isLocalOperator
         beginRecording(live, hasConsent: false)
         return live
@@ -48,26 +50,39 @@ extension Shard {
             return false
         }
         beginRecord(of: session, fence: claimed.fence, owner: owner)
-        let live = open(
-            session, in: claimed.resume.dialect, of: tag, grant: grant, on: connection)
-        goOn(with: claimed, live, on: connection)
+        let live = open(session, in: claimed.resume.dialect, of: tag, grant: grant)
+        connection.give(live)
+        goOn(with: claimed, live)
         return true
     }
 
     private func open(
         _ session: VoiceSession, in dialect: RealtimeDialect, of caller: CallerTag,
-        grant: SessionGrant?, on connection: Connection
+        grant: SessionGrant?
     ) -> LiveSession {
-        let live = LiveSession(session: session, caller: caller, dialect: dialect)
-        live.grant = grant
-        connection.live = live
+        let live = register(session, in: dialect, of: caller, grant: grant)
         metrics.add(.sessionsStarted)
         metrics.add(.sessionsOpen)
         sessionLog.noteStart(of: session.id, session.parameters)
         return live
     }
 
-    /// Takes a connection's session away, if it has one, and stops its agents.
+    /// Gives a session its place on the shard.
+    func register(
+        _ session: VoiceSession, in dialect: RealtimeDialect = .ga, of caller: CallerTag,
+        grant: SessionGrant?
+    ) -> LiveSession {
+        guard let token = sessions.reserveToken() else {
+            preconditionFailure(
+                "`max-sessions` and `max-text-requests` bound the sessions of a shard")
+        }
+        let live = LiveSession(token: token, session: session, caller: caller, dialect: dialect)
+        live.grant = grant
+        sessions.insert(live)
+        return live
+    }
+
+    /// A connection ends, or its part in what it serves: so does the session of its client.
     func endSession(of connection: Connection) {
         switch connection.role {
         case .http, .echo, .client: break
@@ -75,18 +90,26 @@ extension Shard {
         case .operator: endWatching(on: connection)
         case .line: endLine(of: connection)
         }
-        guard let live = connection.live else { return }
+        if let live = connection.live { end(live) }
+    }
+
+    /// Ends a session, and stops its agents.
+    func end(_ live: LiveSession) {
         // Its record and its recording end with what was heard.
         live.session.noteAllSent()
-        if let backlog = connection.backlog { noteUnsentAudio(backlog, to: live.session) }
+        tellUnsentAudio(to: live)
         if let recorder = live.session.recorder { endRecord(recorder, of: live) }
-        connection.live = nil
+        live.hasEnded = true
         if live.session.isRecorded { endRecording(of: live) }
         live.chargeUnfinishedReplies(at: now)
-        if connection.isObserved { endObservation(of: connection) }
-        if live.resume != nil { forgetResume(of: live, on: connection) }
+        if live.isObserved { endObservation(of: live) }
+        if live.resume != nil { forgetResume(of: live) }
         agentLink.stopAll(&live.work)
-        releaseAgents(of: connection)
+        if let connection = live.connection {
+            releaseAgents(of: connection)
+            connection.part()
+        }
+        sessions.remove(live)
         sessionLog.noteEnd(of: live.session.id)
         metrics.add(.sessionsOpen, -1)
         services.metrics.sessions.subtract(1, ordering: .relaxed)
@@ -94,67 +117,89 @@ extension Shard {
 
     // MARK: Inputs and outputs
 
-    /// Gives a session an input, and does all that belongs to one. Every input of a connection's
-    /// session goes through here:
+    /// Gives a session an input, and does all that belongs to one. Every input of a session that has,
+    /// or had, a connection goes through here:
     ///
-    /// 1. `noteUnsentAudio` passes the session where its unsent audio begins. The user cannot have
+    /// 1. `tellUnsentAudio` passes the session where its unsent audio begins. The user cannot have
     ///    heard that, which may decide what the input means. For a client that reads this is one
     ///    comparison.
     /// 2. The input.
     /// 3. The outputs are taken, because all sessions of a shard share one output queue.
     /// 4. The ledger and the deadline follow, as either may have changed.
     @inline(__always)
-    func step(
-        _ live: LiveSession, of connection: Connection, _ input: (VoiceSession) -> Void
-    ) {
-        if let backlog = connection.backlog { noteUnsentAudio(backlog, to: live.session) }
+    func step(_ live: LiveSession, _ input: (VoiceSession) -> Void) {
+        tellUnsentAudio(to: live)
         input(live.session)
-        takeOutputs(of: live, on: connection)
-        finishStep(of: live, on: connection)
+        takeOutputs(of: live)
+        finishStep(of: live)
+    }
+
+    /// Passes a session where the audio begins that its client's connection has not sent.
+    @inline(__always)
+    func tellUnsentAudio(to live: LiveSession) {
+        if let backlog = live.connection?.backlog { noteUnsentAudio(backlog, to: live.session) }
     }
 
     /// Takes the session's outputs and carries them out.
-    private func takeOutputs(of live: LiveSession, on connection: Connection) {
+    private func takeOutputs(of live: LiveSession) {
         while let output = live.session.nextOutput() {
-            // Output of a session whose connection broke meanwhile goes nowhere.
-            guard connection.live === live else { continue }
+            // Output of a session that has ended meanwhile goes nowhere.
+            guard !live.hasEnded else { continue }
             switch output {
             case .event(.rateLimitsUpdated):
-                show(.rateLimitsUpdated(rateLimits(of: live)), of: live, on: connection)
-            case .event(let event): show(event, of: live, on: connection)
+                show(.rateLimitsUpdated(rateLimits(of: live)), of: live)
+            case .event(let event): show(event, of: live)
             case .audio(let packet):
-                if connection.isObserved { observe(packet, of: live, on: connection) }
-                send(packet, of: live, on: connection)
-            case .dropAudio(let responseID): dropAudio(of: responseID, on: connection)
-            case .dropItemAudio(let itemID): dropAudio(ofItem: itemID, on: connection)
-            case .playback(let command): tell(command, on: connection)
-            case .command(let command):
-                perform(command, for: connection.token, of: live)
+                if live.isObserved { observe(packet, of: live) }
+                send(packet, of: live)
+            case .dropAudio(let responseID): dropAudio(of: responseID, in: live)
+            case .dropItemAudio(let itemID): dropAudio(ofItem: itemID, in: live)
+            case .playback(let command): tell(command, to: live)
+            case .command(let command): perform(command, of: live)
             case .measured(let hop, let duration):
                 metrics.observe(hop.histogram, duration)
                 live.lastTurn.note(hop, duration)
             case .answered(let delay): live.lastTurn.note(.firstToken, delay)
             case .transcribed(let itemID):
-                if connection.isObserved { showWords(ofItem: itemID, in: live, on: connection) }
+                if live.isObserved { showWords(ofItem: itemID, in: live) }
             case .recorded(let chunk): services.recordings?.keep(chunk)
             case .hangUp:
-                closeWebSocket(
-                    connection, .normalClosure, reason: "The user has said nothing for too long.")
+                close(live, .normalClosure, reason: "The user has said nothing for too long.")
             case .failed(let fault):
                 note(fault, of: live.session)
-                closeWebSocket(connection, .internalError, reason: "The session has failed.")
+                close(live, .internalError, reason: "The session has failed.")
             }
         }
     }
 
-    private func finishStep(of live: LiveSession, on connection: Connection) {
-        guard connection.live === live else { return }
+    private func finishStep(of live: LiveSession) {
+        guard !live.hasEnded else { return }
         if !live.work.running.isEmpty {
             agentLink.paceSpeech(of: live.session, work: &live.work)
         }
-        if live.session.awaitsActivity { awaitingActivity.append(connection.token.index) }
+        if live.session.awaitsActivity { awaitingActivity.append(live.token) }
         live.noteDeadline(at: now)
-        perform([.settle, .rearm], on: connection)
+        review(live)
+    }
+
+    /// A session's ledger, or what it waits for, may have changed. A client's connection is charged for
+    /// its session, and looked at for both; a session without one has a charge and a deadline of its own.
+    @inline(__always)
+    func review(_ live: LiveSession) {
+        if let connection = live.connection {
+            perform([.settle, .rearm], on: connection)
+        } else {
+            reviewWaiting(live)
+        }
+    }
+
+    /// Ends a session, and tells its client why.
+    func close(_ live: LiveSession, _ code: WebSocketCloseCode, reason: StaticString) {
+        if let connection = live.connection {
+            return closeWebSocket(connection, code, reason: reason)
+        }
+        noteEnd(SessionEnd(closing: code, reason), of: live)
+        end(live)
     }
 
     /// A session has found its own state broken: a defect of this server. Only this session ends.
@@ -166,19 +211,16 @@ extension Shard {
 
     /// The session hears the next part of a long message.
     @inline(never)
-    func hearRest(on connection: Connection) {
-        guard let live = connection.live else { return }
-        countingAudio(of: live) { step(live, of: connection) { $0.handleUnheardAudio(at: now) } }
+    func hearRest(_ live: LiveSession) {
+        countingAudio(of: live) { step(live) { $0.handleUnheardAudio(at: now) } }
     }
 
     /// Shows an event to the sidebands of the session, and to its client.
-    func show(_ event: ServerEvent, of live: LiveSession, on connection: Connection) {
+    func show(_ event: ServerEvent, of live: LiveSession) {
         live.noteTurn(event, at: now)
         live.resume?.stored?.note(event, at: now)
         live.session.recorder?.note(event, hops: { live.lastTurn[$0] }, at: now)
-        guard connection.isObserved else { return send(event, of: live, on: connection) }
-        if let shown = observe(event, of: live, on: connection) {
-            send(shown, of: live, on: connection)
-        }
+        guard live.isObserved else { return send(event, of: live) }
+        if let shown = observe(event, of: live) { send(shown, of: live) }
     }
 }

@@ -253,13 +253,13 @@ extension Shard {
         sidebands.dropLateSearches(at: now)
         var slots = SidebandTable.slotsPerTick
         while slots > 0, !sidebands.searches.isEmpty {
-            let connection = sidebands.lookFurther(through: connections, atMost: &slots)
-            let isOver = sidebands.searches[0].isOver(in: connections)
-            guard connection != nil || isOver else { return }
+            let live = sidebands.lookFurther(through: sessions, atMost: &slots)
+            let isOver = sidebands.searches[0].isOver(in: sessions)
+            guard live != nil || isOver else { return }
             let question = sidebands.endSearch()
             slots -= 1
-            if let connection {
-                act(on: connection, question)
+            if let live {
+                act(on: live, question)
             } else {
                 question.answer(.missing)
             }
@@ -267,18 +267,19 @@ extension Shard {
     }
 
     /// Does what a question asks of a session that was found.
-    private func act(on connection: Connection, _ question: CallQuestion) {
-        guard let live = connection.live,
+    private func act(on live: LiveSession, _ question: CallQuestion) {
+        // A request over HTTP is no call, and ends by itself.
+        guard textRequests[live.token] == nil,
             question.owner.map({ $0 == live.work.caller }) ?? true
         else { return question.answer(.missing) }
         switch question.purpose {
         case .hangUp:
             metrics.add(.callsHungUp)
-            closeWebSocket(connection, .normalClosure, reason: "The call was hung up.")
+            close(live, .normalClosure, reason: "The call was hung up.")
             question.answer(.hungUp)
         case .find: question.answer(.found)
         case .join(let link):
-            join(link, to: live, of: connection, answer: question.answer)
+            join(link, to: live, answer: question.answer)
         }
     }
 

@@ -14,35 +14,34 @@ extension Shard {
     /// A sideband joins a session: it is sent the session as it is, then every event.
     /// - Parameter answer: told first whether it may; the mailbox keeps the order.
     func join(
-        _ link: SidebandLink, to live: LiveSession, of connection: Connection,
-        answer: (CallAnswer) -> Void
+        _ link: SidebandLink, to live: LiveSession, answer: (CallAnswer) -> Void
     ) {
-        let observation = sidebands.observations[connection.token] ?? SessionObservation()
+        let observation = sidebands.observations[live.token] ?? SessionObservation()
         switch observation.objection(to: link, atMost: configuration.maxSidebandsPerSession) {
         case .tooMany: return answer(.refused(.tooManySidebands))
         case .toolsTaken: return answer(.refused(.sidebandToolsTaken))
         case nil: break
         }
         observation.join(link)
-        sidebands.observations[connection.token] = observation
-        connection.isObserved = true
+        sidebands.observations[live.token] = observation
+        live.isObserved = true
         metrics.add(.sidebandsJoined)
         let session = live.session
         let place = SessionPlace(
-            sessionID: session.id, token: connection.token, post: postToThisShard)
+            sessionID: session.id, token: live.token, post: postToThisShard)
         answer(.joined(place, link))
         send(.sessionCreated(id: session.id, session.parameters), to: link, of: live, observation)
         live.eventNumber += 1
         if link.isOperator { showPast(of: live, to: link, observation) }
-        perform(.settle, on: connection)
+        review(live)
     }
 
     /// A session from another process has private functions, whose sidebands are gone.
-    func restore(_ calls: PrivateCalls, on connection: Connection) {
+    func restore(_ calls: PrivateCalls, of live: LiveSession) {
         let observation = SessionObservation(calls)
-        sidebands.observations[connection.token] = observation
-        connection.isObserved = true
-        scheduleSettling(of: observation, at: connection.token)
+        sidebands.observations[live.token] = observation
+        live.isObserved = true
+        scheduleSettling(of: observation, at: live.token)
     }
 
     /// A sideband is gone.
@@ -52,9 +51,9 @@ extension Shard {
         scheduleSettling(of: observation, at: token)
     }
 
-    /// The session of a connection ends: its sidebands are told.
-    func endObservation(of connection: Connection) {
-        guard let observation = sidebands.observations.removeValue(forKey: connection.token)
+    /// A session ends: its sidebands are told.
+    func endObservation(of live: LiveSession) {
+        guard let observation = sidebands.observations.removeValue(forKey: live.token)
         else { return }
         for link in observation.observers { link.end(.sessionEnded) }
     }
@@ -64,13 +63,11 @@ extension Shard {
     /// Shows an event of an observed session to its sidebands.
     /// - Returns: the event as the client sees it; nil: not at all.
     @inline(never)
-    func observe(
-        _ event: ServerEvent, of live: LiveSession, on connection: Connection
-    ) -> ServerEvent? {
-        guard let observation = sidebands.observations[connection.token] else { return event }
-        if observation.note(event) { scheduleSettling(of: observation, at: connection.token) }
+    func observe(_ event: ServerEvent, of live: LiveSession) -> ServerEvent? {
+        guard let observation = sidebands.observations[live.token] else { return event }
+        if observation.note(event) { scheduleSettling(of: observation, at: live.token) }
         for link in observation.observers { send(event, to: link, of: live, observation) }
-        dismissSlowSidebands(of: observation, at: connection.token)
+        dismissSlowSidebands(of: observation, at: live.token)
         let shown = observation.view(of: event, for: nil)
         guard let shown, live.dialect.has(shown) else {
             // The event's number is used up, although the client gets no event with it.
@@ -82,12 +79,12 @@ extension Shard {
 
     /// Shows a packet of binary audio to the sidebands, as the event that it stands for.
     @inline(never)
-    func observe(_ packet: OutputAudioPacket, of live: LiveSession, on connection: Connection) {
-        guard let observation = sidebands.observations[connection.token] else { return }
+    func observe(_ packet: OutputAudioPacket, of live: LiveSession) {
+        guard let observation = sidebands.observations[live.token] else { return }
         let event = observation.event(of: packet)
         for link in observation.observers { send(event, to: link, of: live, observation) }
         live.eventNumber += 1
-        dismissSlowSidebands(of: observation, at: connection.token)
+        dismissSlowSidebands(of: observation, at: live.token)
     }
 
     private func send(
@@ -121,15 +118,15 @@ extension Shard {
     /// The words of an item are known. Its client gets no event of them, so operators get the item
     /// again, now with its words.
     @inline(never)
-    func showWords(ofItem id: String, in live: LiveSession, on connection: Connection) {
-        guard let observation = sidebands.observations[connection.token],
+    func showWords(ofItem id: String, in live: LiveSession) {
+        guard let observation = sidebands.observations[live.token],
             let item = live.session.item(id)
         else { return }
         for link in observation.observers where link.isOperator {
             send(
                 .conversationItemAdded(item, previousItemID: nil), to: link, of: live, observation)
         }
-        dismissSlowSidebands(of: observation, at: connection.token)
+        dismissSlowSidebands(of: observation, at: live.token)
     }
 
     /// Cuts off the sidebands for which too much waits on the way to their shard.
@@ -145,9 +142,8 @@ extension Shard {
     // MARK: In
 
     /// An event of an observed session's client, as the session takes it.
-    func admit(_ event: ClientEvent, of live: LiveSession, on connection: Connection) -> ClientEvent
-    {
-        guard let observation = sidebands.observations[connection.token] else { return event }
+    func admit(_ event: ClientEvent, of live: LiveSession) -> ClientEvent {
+        guard let observation = sidebands.observations[live.token] else { return event }
         return observation.admit(event, from: nil, to: live.session.parameters)
     }
 
@@ -165,14 +161,14 @@ extension Shard {
     private func takeSidebandInput() -> SidebandInput? {
         guard !sidebands.inputs.isEmpty else { return nil }
         return sidebands.inputs.take(atMost: 1) {
-            connections[$0]?.hasUnheardAudio == true
+            sessions[$0]?.session.hasUnheardAudio == true
         }.first
     }
 
     /// - Returns: the messages that it counts as in the tick's share.
     private func handle(_ input: SidebandInput) -> Int {
         var price = WorkPrice.text(bytes: input.text.count)
-        guard let connection = connections[input.token], let live = connection.live,
+        guard let live = sessions[input.token],
             let observation = sidebands.observations[input.token],
             observation.contains(input.link)
         else { return price }
@@ -195,10 +191,10 @@ extension Shard {
             }
             try take(event, eventID: eventID, of: live)
             let admitted = observation.admit(
-                withoutLineFormats(event, on: connection), from: input.link,
+                withoutLineFormats(event, to: live), from: input.link,
                 to: live.session.parameters)
             countingAudio(of: live) {
-                step(live, of: connection) {
+                step(live) {
                     $0.handle(
                         admitted, eventID: eventID,
                         audio: UnsafeRawBufferPointer(start: nil, count: 0).bytes, at: now)
@@ -206,7 +202,7 @@ extension Shard {
             }
             observation.noteTaken(event, from: input.link, live.session.parameters)
         } catch {
-            step(live, of: connection) { $0.handle(error, at: now) }
+            step(live) { $0.handle(error, at: now) }
         }
         return price
     }
@@ -235,31 +231,28 @@ extension Shard {
         var tokens: [EventToken] = []
         swap(&tokens, &sidebands.unsettled)
         for token in tokens {
-            guard let connection = connections[token], let live = connection.live,
-                let observation = sidebands.observations[token]
+            guard let live = sessions[token], let observation = sidebands.observations[token]
             else { continue }
-            guard !connection.hasUnheardAudio else {
+            guard !live.session.hasUnheardAudio else {
                 sidebands.unsettled.append(token)
                 continue
             }
             observation.isUnsettled = false
-            withdrawTools(
-                observation.takeAbandonedOffers(), from: live, of: connection, observation)
-            answerOrphans(of: observation, in: live, on: connection)
-            guard connection.live === live else { continue }
+            withdrawTools(observation.takeAbandonedOffers(), from: live, observation)
+            answerOrphans(of: observation, in: live)
+            guard !live.hasEnded else { continue }
             if live.session.isIdle { observation.forgetAbandonedNames() }
             if observation.isOver {
                 sidebands.observations[token] = nil
-                connection.isObserved = false
+                live.isObserved = false
             }
-            perform(.settle, on: connection)
+            review(live)
         }
     }
 
     /// Takes tools out of the session whose calls nobody would answer.
     private func withdrawTools(
-        _ names: [String], from live: LiveSession, of connection: Connection,
-        _ observation: SessionObservation
+        _ names: [String], from live: LiveSession, _ observation: SessionObservation
     ) {
         let parameters = live.session.parameters
         guard parameters.tools.contains(where: { names.contains($0.name) }) else { return }
@@ -268,13 +261,11 @@ extension Shard {
         if case .function(let name) = parameters.toolChoice, names.contains(name) {
             update.toolChoice = .value(.auto)
         }
-        handle(.sessionUpdate(update), of: live, on: connection, observation)
+        handle(.sessionUpdate(update), of: live, observation)
     }
 
     /// Answers the calls that nobody will, and has the model go on.
-    private func answerOrphans(
-        of observation: SessionObservation, in live: LiveSession, on connection: Connection
-    ) {
+    private func answerOrphans(of observation: SessionObservation, in live: LiveSession) {
         let orphans = observation.takeOrphans()
         for callID in orphans {
             let output = ConversationItem(
@@ -282,22 +273,20 @@ extension Shard {
                 kind: .functionCallOutput(
                     callID: callID, output: #"{"error":"The function is not available now."}"#))
             handle(
-                .conversationItemCreate(item: output, previousItemID: nil), of: live,
-                on: connection, observation)
+                .conversationItemCreate(item: output, previousItemID: nil), of: live, observation)
         }
         guard !orphans.isEmpty else { return }
-        handle(.responseCreate(ResponseParameters()), of: live, on: connection, observation)
+        handle(.responseCreate(ResponseParameters()), of: live, observation)
     }
 
     /// An event of the server's own.
     private func handle(
-        _ event: ClientEvent, of live: LiveSession, on connection: Connection,
-        _ observation: SessionObservation
+        _ event: ClientEvent, of live: LiveSession, _ observation: SessionObservation
     ) {
-        guard connection.live === live else { return }
+        guard !live.hasEnded else { return }
         observation.begin(.server, live.session.parameters)
         defer { observation.end() }
-        step(live, of: connection) {
+        step(live) {
             $0.handle(
                 event, eventID: nil, audio: UnsafeRawBufferPointer(start: nil, count: 0).bytes,
                 at: now)

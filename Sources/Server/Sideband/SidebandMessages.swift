@@ -63,9 +63,9 @@ enum CallAnswer: Sendable {
 struct SessionPlace: Sendable {
     /// `sess_…`
     let sessionID: String
-    /// The connection of its client.
+    /// Its token on its shard.
     let token: EventToken
-    /// Posts to its shard. Any thread.
+    /// Posts to that shard. Any thread.
     let post: @Sendable (SidebandMessage) -> Void
 }
 

@@ -49,7 +49,7 @@ struct AwaitedCall {
     var isUncertain = false
 }
 
-/// A shard's look for one session, some connections in each tick.
+/// A shard's look for one session, some in each tick.
 struct CallSearch {
     let question: CallQuestion
     /// By when it must be over: then nobody waits for its answer any more.
@@ -63,20 +63,20 @@ struct CallSearch {
     }
 
     /// Whether all slots have been looked at.
-    func isOver(in connections: ConnectionTable) -> Bool { nextSlot >= connections.slotCount }
+    func isOver(in sessions: SlotTable<LiveSession>) -> Bool { nextSlot >= sessions.slotCount }
 
-    /// Looks at the next connections, until it has found the session.
+    /// Looks at the next sessions, until it has found the one that is asked for.
     /// - Parameter slots: how many may still be looked at; it is lowered.
     mutating func look(
-        through connections: ConnectionTable, atMost slots: inout Int
-    ) -> Connection? {
-        while slots > 0, nextSlot < connections.slotCount {
+        through sessions: SlotTable<LiveSession>, atMost slots: inout Int
+    ) -> LiveSession? {
+        while slots > 0, nextSlot < sessions.slotCount {
             slots -= 1
             nextSlot += 1
-            guard let connection = connections[slot: nextSlot - 1],
-                connection.live?.session.id == question.sessionID
+            guard let live = sessions[slot: nextSlot - 1],
+                live.session.id == question.sessionID
             else { continue }
-            return connection
+            return live
         }
         return nil
     }
@@ -106,7 +106,7 @@ struct SidebandTable {
     private var nextID: CallID = 1
     /// Searches for other shards and this one, oldest first.
     private(set) var searches: [CallSearch] = []
-    /// Observed sessions, by the connection of their client.
+    /// Observed sessions, by their tokens.
     var observations: [EventToken: SessionObservation] = [:]
     /// Sidebands on this shard, by their own connection.
     var joined: [EventToken: JoinedSideband] = [:]
@@ -142,9 +142,9 @@ struct SidebandTable {
 
     /// Goes on with the oldest search.
     mutating func lookFurther(
-        through connections: ConnectionTable, atMost slots: inout Int
-    ) -> Connection? {
-        searches[0].look(through: connections, atMost: &slots)
+        through sessions: SlotTable<LiveSession>, atMost slots: inout Int
+    ) -> LiveSession? {
+        searches[0].look(through: sessions, atMost: &slots)
     }
 
     /// The oldest search is over.

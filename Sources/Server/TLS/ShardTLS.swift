@@ -81,7 +81,7 @@ extension Shard {
         case .http, .webSocket:
             guard tls.stage == .established else { return }
             metrics.add(.tlsTruncations)
-        case .proxyHeader, .closing, .lingering, .detached, .closed: break
+        case .proxyHeader, .closing, .lingering, .closed: break
         }
     }
 

@@ -137,12 +137,12 @@ extension Shard {
                 "call": "\(start.call.callID.visible())",
             ])
         let greeting = start.call.parameter("greeting")
-        step(live, of: connection) { $0.start(isSettled: greeting == nil, at: now) }
-        if let consent { handleRecordingConsent(consent, of: live, on: connection) }
-        guard connection.live === live, let greeting else { return }
+        step(live) { $0.start(isSettled: greeting == nil, at: now) }
+        if let consent { handleRecordingConsent(consent, of: live) }
+        guard !live.hasEnded, let greeting else { return }
         var response = ResponseParameters()
         response.instructions = greeting
-        take(.responseCreate(response), of: live, on: connection)
+        take(.responseCreate(response), of: live)
     }
 
     /// Counts and logs a call that does not begin.
@@ -288,19 +288,19 @@ extension Shard {
             hear(telephony.parser.audio, chunk: chunk, on: line, live, connection)
         case .digit(let digit):
             guard admitsEvent(of: live) else { return }
-            press(digit, on: line, live, connection)
-        case .played(let mark): notePlayed(mark, on: line, live, connection)
+            press(digit, on: line, live)
+        case .played(let mark): notePlayed(mark, on: line, live)
         case .queue(let hasRoom):
             guard line.note(hasRoom: hasRoom) else { return }
-            step(live, of: connection) { $0.handleClientRoom(hasRoom, at: now) }
+            step(live) { $0.handleClientRoom(hasRoom, at: now) }
         case .prompt(let words, let isLast):
             // A prompt that is not the last will come again with more words.
             guard isLast, TranscriptWords.has(in: words), admitsEvent(of: live) else { return }
-            step(live, of: connection) { $0.handleTypedTurn(words, at: now) }
+            step(live) { $0.handleTypedTurn(words, at: now) }
         case .interrupted(let words):
             // A reply is compared with each: callers interrupt a few times a minute.
             guard spendFloodBudget(1, of: connection), admitsEvent(of: live) else { return }
-            step(live, of: connection) { $0.handleInterruption(heard: words, at: now) }
+            step(live) { $0.handleInterruption(heard: words, at: now) }
         case .started, .stopped, .failed, .other: break
         }
     }
@@ -324,30 +324,26 @@ extension Shard {
 
     /// A mark has come back.
     private func notePlayed(
-        _ mark: PlayoutMark, on line: TelephoneLine, _ live: LiveSession,
-        _ connection: Connection
+        _ mark: PlayoutMark, on line: TelephoneLine, _ live: LiveSession
     ) {
         guard line.isCurrent(mark) else { return metrics.add(.callMarksCleared) }
         metrics.add(.callMarksPlayed)
         take(
             .outputAudioBufferPlayed(
                 itemID: mark.itemID, contentIndex: 0, audioEndMilliseconds: mark.milliseconds),
-            of: live, on: connection)
+            of: live)
     }
 
-    private func press(
-        _ digit: Character, on line: TelephoneLine, _ live: LiveSession,
-        _ connection: Connection
-    ) {
+    private func press(_ digit: Character, on line: TelephoneLine, _ live: LiveSession) {
         metrics.add(.callDigits)
-        show(.dtmfReceived(digit: String(digit)), of: live, on: connection)
-        guard connection.live === live else { return }
-        if let keys = line.press(digit, at: now) { takeKeys(keys, of: live, on: connection) }
-        perform([.settle, .rearm], on: connection)
+        show(.dtmfReceived(digit: String(digit)), of: live)
+        guard !live.hasEnded else { return }
+        if let keys = line.press(digit, at: now) { takeKeys(keys, of: live) }
+        review(live)
     }
 
-    private func takeKeys(_ keys: String, of live: LiveSession, on connection: Connection) {
-        step(live, of: connection) { $0.handleTypedTurn("Keys pressed: \(keys)", at: now) }
+    private func takeKeys(_ keys: String, of live: LiveSession) {
+        step(live) { $0.handleTypedTurn("Keys pressed: \(keys)", at: now) }
     }
 
     /// A deadline of the line may have come.
@@ -355,12 +351,12 @@ extension Shard {
         guard let line = telephony[connection.token], let live = connection.live,
             let keys = line.takeKeys(at: now)
         else { return }
-        takeKeys(keys, of: live, on: connection)
+        takeKeys(keys, of: live)
     }
 
     /// An event that the adapter sends in the client's place.
-    private func take(_ event: ClientEvent, of live: LiveSession, on connection: Connection) {
-        step(live, of: connection) {
+    private func take(_ event: ClientEvent, of live: LiveSession) {
+        step(live) {
             $0.handle(
                 event, eventID: nil, audio: UnsafeRawBufferPointer(start: nil, count: 0).bytes,
                 at: now)
@@ -368,8 +364,10 @@ extension Shard {
     }
 
     /// An event of a sideband, without what the line decides.
-    func withoutLineFormats(_ event: ClientEvent, on connection: Connection) -> ClientEvent {
-        guard connection.role == .line, let line = telephony[connection.token] else { return event }
+    func withoutLineFormats(_ event: ClientEvent, to live: LiveSession) -> ClientEvent {
+        guard let connection = live.connection, connection.role == .line,
+            let line = telephony[connection.token]
+        else { return event }
         return event.withoutLineFormats(isSpoken: !line.speaksItself)
     }
 
@@ -405,8 +403,9 @@ extension Shard {
     }
 
     /// Tells the carrier what to do with the audio that it has.
-    func tell(_ command: PlaybackCommand, on connection: Connection) {
-        guard connection.state == .webSocket, let line = telephony[connection.token],
+    func tell(_ command: PlaybackCommand, to live: LiveSession) {
+        guard let connection = live.connection, connection.state == .webSocket,
+            let line = telephony[connection.token],
             let writer = line.writer
         else { return }
         func send(_ write: (inout ByteWriter) -> Void) {

@@ -47,15 +47,16 @@ extension Shard {
         do throws(RefusalReason) {
             let client = source(of: request, on: connection).client
             profile = try self.profile(namedBy: request, for: caller)
-            let live = try makeTextSession(
-                for: asked, of: profile, caller.limited(by: profile), at: client,
-                tag: tag(of: caller, sending: request, on: connection))
+            let (session, grant) = try makeTextSession(
+                for: asked, of: profile, caller.limited(by: profile), at: client)
             // A request that can have no reply now is told so before its answer begins.
-            if let refusal = live.grant?.quotas?.objectionToTurn(at: now) {
+            if let refusal = grant?.quotas?.objectionToTurn(at: now) {
                 places.textRequests.subtract(1, ordering: .relaxed)
                 return refuse(refusal, of: client)
             }
             metrics.add(front.metric)
+            let live = register(
+                session, of: tag(of: caller, sending: request, on: connection), grant: grant)
             begin(
                 asked, of: profile?.agent, live, by: caller, request, fields: fields,
                 on: connection)
@@ -72,8 +73,8 @@ extension Shard {
     /// a line.
     private func makeTextSession(
         for asked: ChatRequest, of profile: AgentProfile?, _ caller: Caller,
-        at client: NetworkAddress, tag: CallerTag
-    ) throws(RefusalReason) -> LiveSession {
+        at client: NetworkAddress
+    ) throws(RefusalReason) -> (VoiceSession, SessionGrant?) {
         if let session = caller.session, session.kind != .realtime {
             throw .insufficientCredential
         }
@@ -82,28 +83,24 @@ extension Shard {
             caller, at: client, to: self.parameters(wanted, of: profile))
         parameters.outputModality = .text
         parameters.turnDetection = nil
-        let live = LiveSession(
-            session: VoiceSession(
-                parameters: parameters, context: sessionContext, seed: services.makeSessionSeed()),
-            caller: tag)
-        live.grant = grant
-        return live
+        let session = VoiceSession(
+            parameters: parameters, context: sessionContext, seed: services.makeSessionSeed())
+        return (session, grant)
     }
 
     private func begin(
         _ asked: ChatRequest, of agent: SessionAgent?, _ live: LiveSession, by caller: Caller,
         _ request: HTTPRequest, fields: HTTPFields, on connection: Connection
     ) {
-        let token = textRequests.reserveToken()
         let session = live.session
         let id = String(session.id.drop { $0 != "_" }.dropFirst())
         let log = ReplyLog(messageID: asked.continuedMessageID ?? "msg_" + id) {
-            [reviewTextRequest] in reviewTextRequest(token)
+            [reviewTextRequest, token = live.token] in reviewTextRequest(token)
         }
         let chat = asked.chatID.map { ChatKey(of: caller, id: $0) }
         live.work.explainsFailures = mayKnowCauses(caller, request, on: connection)
         let textRequest = TextRequest(
-            token: token, live: live, log: log, chat: chat,
+            live: live, log: log, chat: chat,
             client: source(of: request, on: connection).client, stopWords: asked.stopWords,
             at: peerClock)
         textRequests.insert(textRequest)
@@ -185,10 +182,8 @@ extension Shard {
     // MARK: The reply
 
     /// Hands something that an agent produced to the request that still wants it.
-    func handleTextDelivery(_ delivery: AgentDelivery) {
-        guard let request = textRequests[delivery.token], !request.isOver,
-            request.live.work.accepts(serial: delivery.serial)
-        else { return }
+    func handleTextDelivery(_ delivery: AgentDelivery, of request: TextRequest) {
+        guard !request.isOver else { return }
         request.live.session.handle(delivery.event, at: now)
         perform(request)
         agentLink.handleDelivered(delivery, work: &request.live.work)
@@ -224,7 +219,7 @@ extension Shard {
                 request.live.noteTurn(event, at: now)
                 for part in request.parts(of: event) { waiters += request.log.append(part) }
             case .command(let command) where !request.isOver:
-                perform(command, for: request.token, of: request.live)
+                perform(command, of: request.live)
             case .measured(let hop, let duration): metrics.observe(hop.histogram, duration)
             case .answered(let delay): request.live.lastTurn.note(.firstToken, delay)
             case .failed(let fault):
@@ -262,8 +257,7 @@ extension Shard {
     }
 
     /// The deadline of a request has passed.
-    func handleTextDeadline(_ token: EventToken) {
-        guard let request = textRequests[token] else { return }
+    func handleTextDeadline(of request: TextRequest) {
         request.deadline = nil
         let readers = request.log.status.readers
         switch textRequests.handleDeadline(of: request, readers: readers, at: now) {
@@ -340,7 +334,9 @@ extension Shard {
     private func forget(_ request: TextRequest) {
         if let chat = request.chat { services.replies.remove(request.log, of: chat) }
         schedule(request, at: nil)
-        refund(request)
+        ledgers.refund(request.charge)
+        request.live.hasEnded = true
+        sessions.remove(request.live)
     }
 
     private func schedule(_ request: TextRequest, at due: Instant?) {
@@ -351,7 +347,7 @@ extension Shard {
         if let deadline = request.deadline {
             deadlines.reschedule(deadline, at: due)
         } else {
-            request.deadline = deadlines.schedule(.textRequest(request.token), at: due)
+            request.deadline = deadlines.schedule(.session(request.token), at: due)
         }
     }
 }

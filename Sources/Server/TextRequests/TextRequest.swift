@@ -2,7 +2,7 @@
 // session's events make. The answer is a TextAnswer on a connection of this or another shard; a
 // ReplyLog joins the two. TextRequests decides what happens to a request, ShardTextRequests does it.
 //
-// A request has a token of its own, because it may outlive the connection that asked for it.
+// A request has the token of its session: it may outlive the connection that asked for it.
 
 import Codec
 import Session
@@ -29,8 +29,9 @@ final class TextRequest {
         case complete
     }
 
-    let token: EventToken
     let live: LiveSession
+    /// That of its session.
+    var token: EventToken { live.token }
     let log: ReplyLog
     /// The chat by which the reply can be found again, or nil.
     let chat: ChatKey?
@@ -52,18 +53,17 @@ final class TextRequest {
     var phase = Phase.writing
     /// Whether its work is done.
     var isOver: Bool { phase == .complete }
-    /// Bytes of its ledger when that was last settled: its part of the shard's sum.
-    var charged: UInt32 = 0
+    /// Its ledger when that was last settled: its part of the shard's sum.
+    var charge = LedgerCharge()
     /// Bytes of its places in the shard's table and queue, about.
     static let placeBytes = 64
     /// Bytes of the object itself, and of its places.
     static let objectBytes = HeapBlock.object(TextRequest.self) + placeBytes
 
     init(
-        token: EventToken, live: LiveSession, log: ReplyLog, chat: ChatKey?, client: NetworkAddress,
+        live: LiveSession, log: ReplyLog, chat: ChatKey?, client: NetworkAddress,
         stopWords: StopWords = StopWords([]), at now: Instant
     ) {
-        self.token = token
         self.live = live
         self.log = log
         self.chat = chat

@@ -53,8 +53,7 @@ struct TextRequests {
     lazy var parser = ChatRequestParser()
     private let maxUnreadBytes: Int
     private let resumeTimeout: Duration
-    private var requests: [UInt32: TextRequest] = [:]
-    private var nextGeneration: UInt32 = 0
+    private var requests: [EventToken: TextRequest] = [:]
     /// Requests whose work is not done.
     private(set) var openCount = 0
 
@@ -65,27 +64,23 @@ struct TextRequests {
 
     // MARK: The table
 
-    /// A token that no request has.
-    mutating func reserveToken() -> EventToken {
-        repeat { nextGeneration &+= 1 } while requests[nextGeneration] != nil
-        return EventToken(.textRequest, index: 0, generation: nextGeneration)
-    }
-
     /// Adds a request whose work begins.
     mutating func insert(_ request: TextRequest) {
-        requests[request.token.generation] = request
+        requests[request.token] = request
         openCount += 1
     }
 
     /// The request that a token means, if it still is there.
-    subscript(token: EventToken) -> TextRequest? { requests[token.generation] }
+    subscript(token: EventToken) -> TextRequest? { requests.isEmpty ? nil : requests[token] }
 
     /// Visits all of them, in no order.
     func forEach(_ body: (TextRequest) -> Void) { requests.values.forEach(body) }
 
     /// All of them, the oldest first.
     var all: [TextRequest] {
-        requests.values.sorted { $0.token.generation < $1.token.generation }
+        requests.values.sorted {
+            ($0.started.nanoseconds, $0.token.index) < ($1.started.nanoseconds, $1.token.index)
+        }
     }
 
     // MARK: Events
@@ -134,7 +129,7 @@ struct TextRequests {
 
     /// Removes a request. Its work ends with it, where it is not done.
     mutating func remove(_ request: TextRequest) -> TextRequestActions {
-        guard requests.removeValue(forKey: request.token.generation) != nil else { return [] }
+        guard requests.removeValue(forKey: request.token) != nil else { return [] }
         let isComplete = request.phase == .complete
         return isComplete ? .remove : endWork(of: request).union([.breakOff, .remove])
     }

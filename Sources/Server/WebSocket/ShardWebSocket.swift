@@ -83,7 +83,7 @@ extension Shard {
         var messages = 0
         var looked = (messages: 0, rest: bytes.count)
         sessionContext.beginShare()
-        if connection.hasUnheardAudio { hearRest(on: connection) }
+        if let live = connection.live, live.session.hasUnheardAudio { hearRest(live) }
         do throws(WebSocketError) {
             while connection.isReceivingMessages {
                 // With nothing left, `next` is called once more: it frees the last message.
@@ -150,7 +150,7 @@ extension Shard {
         // The same code goes back (RFC 6455 §5.5.1); then neither side sends any more.
         connection.webSocket?.close(code, into: &scratch)
         if scratch.count > 0 { enqueueScratch(on: connection) }
-        noteEnd(SessionEnd(.clientClosed, closeCode: code), of: connection)
+        noteEnd(SessionEnd(.clientClosed, closeCode: code), of: connection.live)
         linger(connection)
         // Nothing may follow a Close, so there is no end of the stream to wait for either: the
         // server closes first (RFC 6455 §7.1.1).
@@ -203,8 +203,10 @@ extension Shard {
             closeWebSocket(connection, .goingAway, reason: "No message for too long.")
         case .silence:
             metrics.add(.silenceCloses)
-            if detach(connection) { return }
-            keepLastState(of: connection)
+            if let live = connection.live {
+                if beginWaiting(live) { return close(connection) }
+                keepLastState(of: live)
+            }
             closeWebSocket(connection, .goingAway, reason: "No sign of life.")
         case .ping:
             connection.isPinged = true
@@ -218,10 +220,9 @@ extension Shard {
     func closeWebSocket(
         _ connection: Connection, _ code: WebSocketCloseCode, reason: StaticString
     ) {
-        noteEnd(SessionEnd(closing: code, reason), of: connection)
+        noteEnd(SessionEnd(closing: code, reason), of: connection.live)
         if connection.role == .line { hangUp(connection) }
         endSession(of: connection)
-        guard connection.state != .detached else { return close(connection) }
         scratch.removeAll()
         connection.webSocket?.close(code, reason: "\(reason)", into: &scratch)
         enqueueScratch(on: connection)

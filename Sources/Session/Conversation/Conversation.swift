@@ -38,23 +38,29 @@ struct Conversation {
     }
 
     private var entries: [ConversationEntry] = []
-    /// The first item that a model is still shown; those before it have been truncated.
-    private var contextStart = 0
     private var audio: KeptAudio
+    private let maxItems: UInt32
     /// What agents want back with later requests; nil until one has asked for it.
     private var agents: AgentMemory?
     /// UTF-8 bytes of all items' text.
     private(set) var textBytes = 0
     /// Bytes of the entries on the heap, kept up to date as they come and go.
     private var entryBytes = 0
-    private let maxItems: Int
     private let maxBytes: Int
+    /// `contextStart` in four bytes. The last, so that the session's next small number lies beside it.
+    private var shownFrom: UInt32 = 0
 
     /// - Parameter maxAudioBytes: of users' audio that is kept for clients who ask for an item.
     init(maxItems: Int, maxBytes: Int, maxAudioBytes: Int = 0) {
-        self.maxItems = maxItems
+        self.maxItems = UInt32(clamping: maxItems)
         self.maxBytes = maxBytes
         audio = KeptAudio(maxBytes: maxAudioBytes)
+    }
+
+    /// The first item that a model is still shown; those before it have been truncated.
+    private var contextStart: Int {
+        get { Int(shownFrom) }
+        set { shownFrom = UInt32(newValue) }
     }
 
     /// Whether another item, of so many bytes, would keep the limits.

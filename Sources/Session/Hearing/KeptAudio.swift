@@ -15,10 +15,11 @@ struct KeptAudio {
     }
 
     private var pieces: [Piece] = []
-    /// Bytes of coded audio that is kept for clients only.
-    let maxBytes: Int
+    /// Bytes of coded audio that is kept for clients only. Four bytes, as of all small numbers that an
+    /// idle session has.
+    private let maxBytes: UInt32
 
-    init(maxBytes: Int) { self.maxBytes = maxBytes }
+    init(maxBytes: Int) { self.maxBytes = UInt32(clamping: maxBytes) }
 
     /// Bytes on the heap.
     var heldBytes: Int {

@@ -12,10 +12,10 @@ import Testing
     private static let clock = ShardClock(at: .milliseconds(1_000_000))
 
     /// Two shards with connections, many of which are charged the same.
-    private static func tables(_ count: Int) throws -> [ConnectionTable] {
+    private static func tables(_ count: Int) throws -> [SlotTable<Connection>] {
         var generator = SeededGenerator(seed: 11)
         return try (0..<2).map { _ in
-            var table = ConnectionTable()
+            var table = SlotTable<Connection>(of: .connection)
             for index in 0..<count {
                 let reserved = table.reserveToken()
                 let connection = Connection(
@@ -29,7 +29,7 @@ import Testing
 
     /// The ranks on the page of a query, and the page.
     private func page(
-        _ tables: [ConnectionTable], _ query: SessionQuery
+        _ tables: [SlotTable<Connection>], _ query: SessionQuery
     ) -> (ranks: [SessionRank], position: Int, matching: Int) {
         let reports = tables.enumerated().map { shard, table in
             let question = SurveyQuestion(query: query) { _ in }

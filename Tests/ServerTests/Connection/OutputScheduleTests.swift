@@ -35,7 +35,8 @@ import Testing
         let session = VoiceSession(
             parameters: SessionParameters(model: "m"), context: context, seed: 1)
         return LiveSession(
-            session: session, caller: CallerTag(principal: nil, address: .unspecified))
+            token: EventToken(.session, index: 0, generation: 0), session: session,
+            caller: CallerTag(principal: nil, address: .unspecified))
     }
 
     @Test func aConnectionIsQueuedOnceUntilItsRound() {

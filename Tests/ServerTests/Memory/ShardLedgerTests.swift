@@ -61,12 +61,11 @@ private func block(of object: AnyObject) -> Int {
             style: .whole(.init(id: "chatcmpl-1", created: 0, model: "m")), fields: HTTPFields(),
             answering: request, keepAlive: true, at: .milliseconds(0))
         let textRequest = TextRequest(
-            token: connection.token, live: live, log: log, chat: nil, client: .unspecified,
-            at: .milliseconds(0))
+            live: live, log: log, chat: nil, client: .unspecified, at: .milliseconds(0))
         let textRequestBytes = TextRequest.objectBytes - TextRequest.placeBytes
         // The object, what ledgers charge for it, and the size of its class.
         let sizes: [(AnyObject, charged: Int, size: Int)] = [
-            (connection, Connection.objectBytes, 328), (live, LiveSession.objectBytes, 104),
+            (connection, Connection.objectBytes, 328), (live, LiveSession.objectBytes, 120),
             (http, HTTPServerConnection.objectBytes, 72),
             (incomplete, HTTPServerConnection.IncompleteRequest.objectBytes, 416),
             (OutputBacklog(), OutputBacklog.objectBytes, 88),
@@ -161,7 +160,7 @@ private func block(of object: AnyObject) -> Int {
         let request = try #require(world.server.shard.textRequests.all.first)
         let ledger = world.server.shard.ledger(of: request)
         #expect(ledger.response > 30_000 && ledger.task > 0, "\(ledger)")
-        #expect(Int(request.charged) == ledger.total)
+        #expect(Int(request.charge.bytes) == ledger.total)
         let replying = { world.server.metrics.shards[0].ledgers(of: .replying) }
         #expect(replying().counts.reduce(0, +) == 1 && replying().sum == ledger.total)
         #expect(world.server.shard.isBalanced)

@@ -9,8 +9,8 @@ import Testing
     private let clock = ShardClock(at: .milliseconds(1_000))
 
     /// A table with connections that are charged 0, 10, 20…
-    private func table(_ count: Int) throws -> ConnectionTable {
-        var table = ConnectionTable()
+    private func table(_ count: Int) throws -> SlotTable<Connection> {
+        var table = SlotTable<Connection>(of: .connection)
         for index in 0..<count {
             let reserved = table.reserveToken()
             let connection = Connection(
@@ -73,7 +73,8 @@ import Testing
         var scan = scan { _ in }
         _ = scan.look(through: try table(20), atMost: 10, clock: clock, shard: 0)
         #expect(!scan.isOver)
-        let slots = scan.look(through: ConnectionTable(), atMost: 10, clock: clock, shard: 0)
+        let slots = scan.look(
+            through: SlotTable<Connection>(of: .connection), atMost: 10, clock: clock, shard: 0)
         #expect(slots == 1 && scan.isOver && scan.ranking.counted == 10)
     }
 }

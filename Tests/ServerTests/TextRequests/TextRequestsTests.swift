@@ -22,13 +22,14 @@ private struct RequestWorld {
         configuration.maxSessionSeconds = grantSeconds
         requests = TextRequests(configuration)
         let live = LiveSession(
+            token: EventToken(.session, index: 0, generation: 0),
             session: VoiceSession(
                 parameters: SessionParameters(model: "m"), context: context, seed: 1),
             caller: CallerTag(principal: nil, address: .unspecified))
         live.grant = try Caller.anonymous.grant(
             from: SessionPlaces(), nil, configuration, at: .milliseconds(0))
         request = TextRequest(
-            token: requests.reserveToken(), live: live,
+            live: live,
             log: ReplyLog(messageID: "msg_1", review: {}), chat: nil, client: .unspecified,
             at: .milliseconds(0))
         requests.insert(request)
@@ -51,7 +52,6 @@ private struct RequestWorld {
         var world = try RequestWorld()
         let token = world.request.token
         #expect(world.requests[token] === world.request && world.requests.openCount == 1)
-        #expect(world.requests.reserveToken() != token)
         #expect(world.requests.all.count == 1)
         _ = world.requests.remove(world.request)
         #expect(world.requests[token] == nil && world.requests.openCount == 0)

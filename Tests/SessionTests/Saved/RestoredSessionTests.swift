@@ -248,6 +248,6 @@ import Testing
     }
 
     @Test func anIdleSessionIsNotLargerForIt() {
-        #expect(VoiceSession.objectBytes == 272)
+        #expect(VoiceSession.objectBytes == 256)
     }
 }

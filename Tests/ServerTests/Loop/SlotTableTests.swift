@@ -1,4 +1,4 @@
-// The table of connections, and the index of addresses beside it, when there are many.
+// The table of connections, or sessions, and the index of addresses beside it, when there are many.
 
 import Codec
 import Session
@@ -8,8 +8,8 @@ import Testing
 
 @testable import Server
 
-@Suite struct ConnectionTableTests {
-    private func insert(into table: inout ConnectionTable) throws -> Connection {
+@Suite struct SlotTableTests {
+    private func insert(into table: inout SlotTable<Connection>) throws -> Connection {
         let reserved = table.reserveToken()
         let token = try #require(reserved)
         let connection = Connection(token: token, handle: 1, at: Instant(nanoseconds: 0))
@@ -20,11 +20,11 @@ import Testing
     /// A table that was long begins anew when it is empty; a late report for one of the first
     /// connections must not reach one of the second.
     @Test func tokensMeanNothingOnceTheTableHasBegunAnew() throws {
-        var table = ConnectionTable(capacity: 10)
+        var table = SlotTable<Connection>(of: .connection, capacity: 10)
         var old: [EventToken] = []
         for _ in 0..<3 {
             var connections: [Connection] = []
-            for _ in 0..<ConnectionTable.longCount {
+            for _ in 0..<SlotTable<Connection>.longCount {
                 connections.append(try insert(into: &table))
             }
             #expect(old.allSatisfy { table[$0] == nil })
@@ -42,6 +42,17 @@ import Testing
         #expect(old.allSatisfy { table[$0] == nil })
     }
 
+    /// Tokens of two tables may agree in slot and use, and must not be taken for each other.
+    @Test func aTokenOfAnotherKindMeansNothing() throws {
+        var table = SlotTable<Connection>(of: .connection)
+        let connection = try insert(into: &table)
+        let (slot, use) = (connection.token.index, connection.token.generation)
+        #expect(table[EventToken(.session, index: slot, generation: use)] == nil)
+        #expect(table.reference(to: EventToken(.session, index: slot, generation: use)) == nil)
+        #expect(table.reference(to: connection.token) != nil)
+        #expect(table.reference(to: EventToken(.connection, index: 7, generation: 0)) == nil)
+    }
+
     private func clear(_ client: SimulatedClient, times: Int) {
         for _ in 0..<times { client.send(#"{"type":"input_audio_buffer.clear"}"#) }
     }
@@ -49,7 +60,7 @@ import Testing
     /// Messages are pending for the next tick, and their connection is the last that ends in this one.
     @Test func aQueuedConnectionMayBeGoneWithTheTable() throws {
         let server = try SimulatedServer()
-        server.shard.connections = ConnectionTable(longCount: 3)
+        server.shard.connections = SlotTable(of: .connection, longCount: 3)
         let peers = (0..<3).map { _ in server.connect() }
         let client = server.openClient()
         #expect(server.run())
@@ -72,7 +83,7 @@ import Testing
     /// An operator's question is under way while all clients leave.
     @Test func aScanEndsWhereTheTableHasBegunAnew() throws {
         let server = try SimulatedServer()
-        server.shard.connections = ConnectionTable(longCount: 3)
+        server.shard.connections = SlotTable(of: .connection, longCount: 3)
         let peers = (0..<6).map { _ in server.connect() }
         #expect(server.run())
         let answers = Mutex<[SurveyReport]>([])

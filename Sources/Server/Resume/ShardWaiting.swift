@@ -1,0 +1,175 @@
+// A connection that is lost without a Close. A session that can be resumed goes on without it, with its
+// tasks, deadlines and sidebands, and waits for its client. Any other session ends.
+//
+// Invariant: a session that waits has no connection. It counts among the detached sessions of the
+// server, and has an entry of its own in the deadline queue.
+
+import Codec
+import Session
+
+extension Shard {
+    /// A connection is lost: neither side has ended it. The session of its client waits, or ends.
+    func lose(_ connection: Connection) {
+        if let live = connection.live, connection.state == .webSocket, !beginWaiting(live) {
+            keepLastState(of: live)
+        }
+        close(connection)
+    }
+
+    /// A session ends here, and its client may still come back: to what is kept of it.
+    func keepLastState(of live: LiveSession) {
+        guard let resume = live.resume else { return }
+        tellUnsentAudio(to: live)
+        keepLastState(of: live, resume)
+    }
+
+    /// Lets a session go on without its client's connection, which is to be closed.
+    /// - Returns: false where it cannot: it still has its connection.
+    ///
+    /// It makes no input of the session, because it may be called while its outputs are taken. The
+    /// session is told in the next tick.
+    func beginWaiting(_ live: LiveSession) -> Bool {
+        guard let connection = live.connection, let resume = live.resume,
+            !isToGoOnElsewhere(resume), reservePlace(toWait: live)
+        else { return false }
+        metrics.add(.sessionsDetachedTotal)
+        releaseAgents(of: connection)
+        tellUnsentAudio(to: live)
+        connection.part()
+        resume.detach(at: now)
+        waiting.insert(
+            WaitingSession(
+                timer: deadlines.schedule(.session(live.token), at: now),
+                began: connection.activityStart, lastActive: connection.lastReceived),
+            at: live.token, of: live.work.caller)
+        metrics.add(.sessionsDetached)
+        perform(.settle, on: connection)
+        reviewWaiting(live)
+        return true
+    }
+
+    /// A session that waits has had an input: its charge and its entry follow. A text request looks
+    /// after its session itself.
+    @inline(never)
+    func reviewWaiting(_ live: LiveSession) {
+        guard let timer = waiting[live.token]?.timer else { return }
+        settle(live)
+        guard let wanted = nextDeadline(of: live), wanted < deadlines.deadline(of: timer) else {
+            return
+        }
+        deadlines.reschedule(timer, at: wanted)
+    }
+
+    /// Whether a session does not wait here any more, because this server ends.
+    private func isToGoOnElsewhere(_ resume: ResumeState) -> Bool {
+        shutdown.isStopping || shutdown.hasClosedListeners && resume.stored != nil
+    }
+
+    /// The entry of a session that waits has expired; it is given a new one in any case.
+    func handleWaitingDeadline(of live: LiveSession) {
+        waiting[live.token]?.timer = deadlines.schedule(
+            .session(live.token), at: now + configuration.closeTimeout)
+        serveTimers(of: live)
+        guard let timer = waiting[live.token]?.timer else { return }
+        let soonest = Instant(nanoseconds: now.nanoseconds + 1)
+        let next = nextDeadline(of: live) ?? now + configuration.closeTimeout
+        deadlines.reschedule(timer, at: max(next, soonest))
+    }
+
+    /// The sessions that wait here, in the order of their slots.
+    private var waitingSessions: [LiveSession] {
+        waiting.tokens.sorted { $0.index < $1.index }.compactMap { sessions[$0] }
+    }
+
+    /// The server does not listen any more: sessions that wait for their client wait in the store.
+    func handOverWaiting() {
+        for live in waitingSessions where live.resume?.stored != nil {
+            handOver(live)
+            if !live.hasEnded { end(live) }
+        }
+    }
+
+    /// The server stops: no session waits here any more.
+    func endAllWaiting() {
+        for live in waitingSessions {
+            handOver(live)
+            if !live.hasEnded { end(live) }
+        }
+    }
+
+    private func reservePlace(toWait live: LiveSession) -> Bool {
+        let reserve = { [services, limit = configuration.maxDetachedSessions] in
+            services.metrics.reserve(services.metrics.detached, limit: limit)
+        }
+        if let one = waiting.beyondShare(of: live.work.caller) { endWaiting(at: one) }
+        guard reserve() || makeRoom(for: live.work.caller) && reserve() else {
+            metrics.add(.detachmentsRefused)
+            return false
+        }
+        return true
+    }
+
+    /// Ends a session that waits for its client, so that another one of a caller may wait.
+    /// - Returns: whether there was one too many.
+    private func makeRoom(for caller: CallerTag) -> Bool {
+        waiting.surplus(for: caller).map(endWaiting) ?? false
+    }
+
+    /// More sessions are open than there are places, because waiting ones do not keep others out: one
+    /// of them ends, here or on the shard where the most wait.
+    func endWaitingForPlace() {
+        guard services.metrics.sessions.load(ordering: .relaxed) > configuration.maxSessions else {
+            return
+        }
+        if let first = waiting.first {
+            endWaiting(at: first)
+        } else {
+            let counts = services.metrics.shards.map { $0.value(of: .sessionsDetached) }
+            let fullest = counts.indices.reduce(0) { counts[$1] > counts[$0] ? $1 : $0 }
+            guard counts[fullest] > 0 else { return }
+            services.directory.post(to: fullest)?(.endWaiting)
+        }
+    }
+
+    /// Ends sessions that wait here, where they take memory that is needed.
+    func endWaiting(bytes: Int) {
+        for token in waiting.first(taking: bytes) { endWaiting(at: token) }
+    }
+
+    @discardableResult
+    private func endWaiting(at token: EventToken) -> Bool {
+        guard let live = sessions[token] else { return false }
+        endWaiting(of: live)
+        return true
+    }
+
+    /// A session waits no longer, because its client has stayed away. Its last state is kept.
+    func endWaiting(of live: LiveSession) {
+        metrics.add(.resumesMissed)
+        noteEnd(SessionEnd(.notResumed), of: live)
+        keepLastState(of: live)
+        end(live)
+    }
+
+    /// A session that waited has its client again, or has ended.
+    func stopWaiting(_ live: LiveSession) {
+        guard let place = waiting.remove(live.token, of: live.work.caller) else { return }
+        deadlines.cancel(place.timer)
+        ledgers.refund(place.charge)
+        services.metrics.detached.subtract(1, ordering: .relaxed)
+        metrics.add(.sessionsDetached, -1)
+    }
+}
+
+extension ServerConfiguration {
+    /// Sessions of one caller that may wait in any case, on one shard. 16: the share is meant for
+    /// callers that leave hundreds behind.
+    private static let leastDetachedShare = 16
+
+    /// Sessions of one caller that may wait on one shard: half of those that may wait at all, over all
+    /// shards.
+    func detachedShare(of metrics: ServerMetrics) -> Int {
+        let most = min(maxDetachedSessions, maxSessions) / 2
+        return max(Self.leastDetachedShare, most / max(1, metrics.shards.count))
+    }
+}
