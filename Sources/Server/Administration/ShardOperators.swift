@@ -23,7 +23,8 @@ extension Shard {
         guard let upgrade = validUpgrade(of: request, on: connection) else { return }
         let view = OperatorView(subject: caller.subject)
         operators.insert(view, at: connection.token)
-        accept(upgrade, as: .operator, on: connection)
+        accept(
+            upgrade, as: .operator, selecting: OperatorMessage.subprotocol, on: connection)
         guard connection.state == .webSocket else { return endSession(of: connection) }
         logger.info(
             "an operator watches the server", metadata: ["operator": "\(view.subject ?? "none")"])

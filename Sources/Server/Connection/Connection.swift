@@ -44,14 +44,14 @@ final class Connection: SlotMember {
         case http
         /// Every message is sent back.
         case echo
-        /// The client of a session.
+        /// The client of a session, which speaks the Realtime protocol.
         case client
         /// It shows a session that has another client (SidebandTable).
         case sideband
         /// An operator watches the server on it (OperatorTable).
         case `operator`
-        /// A telephone line (LineTable), whose session begins with the call.
-        case line
+        /// The client of a session, in a protocol that has an object for each client (Front).
+        case front
     }
 
     /// Its name on its shard.
@@ -135,8 +135,8 @@ final class Connection: SlotMember {
     /// Whether it sends messages back, and is not closing.
     var isEcho: Bool { role == .echo && state == .webSocket }
 
-    /// Whether it is a line whose call has not begun.
-    var awaitsCall: Bool { role == .line && live == nil }
+    /// Whether it is a telephone line whose call has not begun.
+    var awaitsCall: Bool { role == .front && live == nil }
 
     /// Whether its session has yet to hear the rest of a long message; everything of the client
     /// that follows waits.

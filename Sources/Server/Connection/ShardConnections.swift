@@ -206,8 +206,8 @@ extension Shard {
         of connection: Connection, _ body: (ConnectionTimer, Instant) -> Void
     ) {
         if let due = workDeadline(of: connection) { body(.work, due) }
-        if connection.role == .line, let due = telephony[connection.token]?.deadline {
-            body(.line, due)
+        if connection.role == .front, let due = fronts[connection.token]?.deadline {
+            body(.front, due)
         }
         let due = connection.protocolDeadline(configuration)
         // "Never" is no time of the peers' clock.
@@ -217,7 +217,10 @@ extension Shard {
     private func serve(_ timer: ConnectionTimer, of connection: Connection) {
         switch timer {
         case .work: perform(connection.takeMessagesAgain(after: .work), on: connection)
-        case .line: reviewLine(of: connection)
+        case .front:
+            if let live = connection.live, let (front, _) = front(of: live) {
+                front.handleDeadline(of: live, self)
+            }
         case .peer:
             // Its bytes may have come while the shard was away, and wait behind others'.
             if connection.state == .http, connection.isUnfinished {
@@ -293,8 +296,8 @@ extension Shard {
 private enum ConnectionTimer {
     /// The budget of a connection that waits for it has filled.
     case work
-    /// The caller of a telephone line has pressed the last key.
-    case line
+    /// A front wants to be looked at: the caller of a telephone line has pressed the last key.
+    case front
     /// The peer has been waited for long enough.
     case peer
 }

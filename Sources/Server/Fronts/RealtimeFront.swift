@@ -121,10 +121,8 @@ extension Shard {
         let start = connection.output.count
         scratch.withUnsafeBytes { queue(opcode, $0, on: connection) }
         scratch.removeAll()
-        noteAudio(
+        admitAudio(
             from: start, of: responseID, item: itemID, position: position, on: connection)
-        connection.lastMessage = peerClock
-        admitOutput(of: connection)
     }
 
     /// Sends what was written into `scratch` as text, compressed if it pays.

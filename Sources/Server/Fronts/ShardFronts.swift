@@ -1,7 +1,6 @@
-// Fronts: each turns the messages of one kind of peer into inputs, and the outputs of a session into
-// messages to its client. The role of a connection says which it has. RealtimeFront.swift has that of
-// the Realtime protocol, Telephony those of the carriers, Sideband and Administration those of peers
-// without a session of their own.
+// Who gives the messages of a WebSocket their meaning, and who says to a client what its session says. The
+// role of a connection decides: Realtime clients have RealtimeFront, others an object in `fronts`, and
+// peers without a session of their own are served by Sideband and Administration.
 
 import Codec
 import Session
@@ -28,7 +27,9 @@ extension Shard {
                 return 1
             }
             return handleText(message, of: live, on: connection, after: before)
-        case .line: return receiveLine(opcode, message, on: connection)
+        case .front:
+            guard connection.state == .webSocket else { return 1 }
+            return fronts[connection.token]?.receive(opcode, message, on: connection, self) ?? 1
         case .sideband:
             receive(opcode, message, ofSideband: connection)
             return spendWork(0, byteCount: message.count, of: connection)
@@ -44,8 +45,8 @@ extension Shard {
     func send(_ event: ServerEvent, of live: LiveSession) {
         if live.dialect != .ga, !live.dialect.has(event) { return }
         sessionLog.note(event, of: live.session.id)
-        if let connection = live.connection, connection.role == .line {
-            sendToCarrier(event, on: connection)
+        if let (front, connection) = front(of: live) {
+            if connection.state == .webSocket { front.show(event, on: connection, self) }
         } else {
             sendToClient(event, of: live)
         }
@@ -59,10 +60,103 @@ extension Shard {
             live.resume?.stored?.noteProgress(packet.itemID, at: now)
             return
         }
-        if connection.role == .line {
-            play(packet, on: connection)
+        if let (front, _) = front(of: live) {
+            front.play(packet, on: connection, self)
         } else {
             sendToClient(packet, of: live, on: connection)
         }
+    }
+
+    /// Tells a client what to do with the audio that it has. Realtime clients learn it from events.
+    func tell(_ command: PlaybackCommand, to live: LiveSession) {
+        guard let (front, connection) = front(of: live), connection.state == .webSocket else {
+            return
+        }
+        front.tell(command, on: connection, self)
+    }
+
+    /// The front of a session's client, with its connection; nil: the client speaks Realtime, or is away.
+    @inline(__always)
+    func front(of live: LiveSession) -> (any Front, Connection)? {
+        guard let connection = live.connection, connection.role == .front,
+            let front = fronts[connection.token]
+        else { return nil }
+        return (front, connection)
+    }
+
+    // MARK: Coming and going
+
+    /// Answers a request for a WebSocket of a protocol whose session begins at once.
+    func begin(
+        _ make: FrontMaker, _ request: HTTPRequest, by caller: Caller, on connection: Connection
+    ) {
+        guard
+            let (upgrade, place) = takePlace(
+                for: request, by: caller, to: routes.session(for: request), isMoved: false,
+                on: connection)
+        else { return }
+        let front = make(place.seeker)
+        accept(upgrade, as: .front, selecting: front.subprotocol, on: connection)
+        guard connection.state == .webSocket else { return release(place) }
+        fronts[connection.token] = front
+        var parameters = place.parameters
+        front.adapt(&parameters)
+        let live = openSession(parameters, in: .ga, at: place, on: connection)
+        beginRecord(of: live.session, owner: place.owner)
+        if caller.hasRecordingConsent { beginRecording(live, hasConsent: true) }
+        step(live) { $0.start(at: now) }
+    }
+
+    /// The connection of a front ends, or its session.
+    func endFront(of connection: Connection) {
+        fronts.removeValue(forKey: connection.token)?.end(on: connection, self)
+    }
+}
+
+extension Shard: FrontHost {
+    func parseEvent(_ text: [UInt8]) throws(ClientEventError) -> ClientEvent {
+        let parsed = text.withUnsafeBytes { bytes in
+            Result { () throws(ClientEventError) in try eventParser.parse(bytes).event }
+        }
+        return try parsed.get()
+    }
+
+    func send(
+        as opcode: WebSocketOpcode, on connection: Connection, _ write: (inout ByteWriter) -> Void
+    ) {
+        scratch.removeAll()
+        write(&scratch)
+        guard scratch.count > 0 else { return }
+        _ = scratch.withUnsafeBytes { send(opcode, $0, on: connection) }
+        scratch.removeAll()
+        connection.lastMessage = peerClock
+    }
+
+    func queue(
+        as opcode: WebSocketOpcode, on connection: Connection, _ write: (inout ByteWriter) -> Void
+    ) {
+        scratch.removeAll()
+        write(&scratch)
+        guard scratch.count > 0 else { return }
+        scratch.withUnsafeBytes { queue(opcode, $0, on: connection) }
+        scratch.removeAll()
+    }
+
+    func admitAudio(from start: Int, _ packet: OutputAudioPacket, on connection: Connection) {
+        let ratio = SampleRate.hz48000.hertz / packet.format.sampleRate.hertz
+        admitAudio(
+            from: start, of: packet.responseID, item: packet.itemID,
+            position: packet.position * ratio, on: connection)
+    }
+
+    /// - Parameter position: where in its item the audio starts, in samples at 48 kHz.
+    func admitAudio(
+        from start: Int, of responseID: String, item itemID: String, position: Int,
+        on connection: Connection
+    ) {
+        noteAudio(
+            from: start, of: responseID, item: itemID, position: position, on: connection)
+        connection.lastMessage = peerClock
+        admitOutput(of: connection)
     }
 }

@@ -103,6 +103,8 @@ enum WebSocketService: Sendable {
     case session
     /// A telephone call, in the protocol of its carrier.
     case call(TelephoneCarrier)
+    /// A session that begins at once, in the protocol of the front that this makes.
+    case front(FrontMaker)
     /// The server as an operator watches it.
     case administration
     /// Each message is sent back unchanged, for conformance tests and measurements.
@@ -238,12 +240,12 @@ struct Routes: Sendable {
 
     init(
         configuration: ServerConfiguration, metrics: ServerMetrics,
-        publicKeys: (@Sendable () -> [UInt8])? = nil
+        publicKeys: (@Sendable () -> [UInt8])? = nil, added: [Route] = []
     ) {
         self.configuration = configuration
         self.metrics = metrics
         self.publicKeys = publicKeys
-        all = Self.table(configuration)
+        all = Self.table(configuration) + added
         byPath = Dictionary(uniqueKeysWithValues: all.map { ($0.path, $0) })
         withParameters = all.filter { $0.path.contains("{") }
     }

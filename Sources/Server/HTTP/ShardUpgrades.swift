@@ -68,6 +68,7 @@ extension Shard {
                 accept(upgrade, as: .echo, on: connection)
             }
         case .administration: beginWatching(request, by: caller, on: connection)
+        case .front(let make): begin(make, request, by: caller, on: connection)
         case .call(let carrier):
             answerCall(request, from: carrier, by: caller, on: connection)
         case .session:
@@ -151,7 +152,7 @@ extension Shard {
     /// - Parameters:
     ///   - asked: the session that it asks for.
     ///   - isMoved: whether the session comes from another server.
-    private func takePlace(
+    func takePlace(
         for request: HTTPRequest, by caller: Caller, to asked: SessionParameters, isMoved: Bool,
         on connection: Connection
     ) -> (WebSocketUpgrade, SessionPlaceHeld)? {
@@ -262,8 +263,12 @@ extension Shard {
     }
 
     /// Answers the handshake; from then on the connection is a WebSocket, unless it is closed.
+    /// - Parameter subprotocol: what is selected where it is offered. Browsers send a key in another
+    ///   one, which is never selected.
     func accept(
-        _ upgrade: WebSocketUpgrade, as role: Connection.Role, on connection: Connection
+        _ upgrade: WebSocketUpgrade, as role: Connection.Role,
+        selecting subprotocol: String = WebSocketHandshake.realtimeSubprotocol,
+        on connection: Connection
     ) {
         connection.role = role
         let agreement = role.mayCompress ? compression.negotiate(upgrade.extensions) : nil
@@ -271,7 +276,7 @@ extension Shard {
         if let agreement { headers.append("Sec-WebSocket-Extensions", agreement.headerValue) }
         scratch.removeAll()
         WebSocketHandshake.writeAcceptance(
-            of: upgrade, subprotocol: upgrade.selectSubprotocol(from: [role.subprotocol]),
+            of: upgrade, subprotocol: upgrade.selectSubprotocol(from: [subprotocol]),
             headers: headers, into: &scratch)
         guard enqueueScratch(on: connection) != .overLimit else { return }
         connection.http?.end()
@@ -287,16 +292,6 @@ extension Shard {
 }
 
 extension Connection.Role {
-    /// The subprotocol that is selected where it is offered. Browsers send a key in another one, which
-    /// is never selected.
-    fileprivate var subprotocol: String {
-        switch self {
-        case .http, .echo, .client, .sideband: WebSocketHandshake.realtimeSubprotocol
-        case .operator: OperatorMessage.subprotocol
-        case .line: WebSocketHandshake.mediaSubprotocol
-        }
-    }
-
     /// Whether an offer of compression may be taken.
     fileprivate var mayCompress: Bool { self == .echo || self == .client }
 }

@@ -22,7 +22,7 @@
 //   SurveyTable     questions of operators                                  Observation/
 //   SidebandTable   calls, and connections that have joined a session       Sideband/
 //   OperatorTable   connections that watch the server                       Administration/
-//   LineTable       telephone lines                                         Telephony/
+//   Switchboard     what telephone lines share                              Telephony/
 //   NodeRelays      requests that other nodes answer                        Cluster/
 //   SecretLookups   requests whose client secret another node may have made Credentials/
 //   TickMeter       what is measured of each tick                           Observation/
@@ -125,8 +125,10 @@ package final class Shard<Backend: IO> {
     var operators = OperatorTable()
     /// What its connections may ask for.
     var work: WorkBudgets
-    /// Telephone lines.
-    var telephony = LineTable()
+    /// The fronts of clients that do not speak Realtime, by their connections.
+    var fronts: [EventToken: any Front] = [:]
+    /// What telephone lines share.
+    let switchboard = Switchboard()
     let telephoneAccess: TelephoneAccess
     /// Requests whose client secret another node may have made.
     var secretLookups = SecretLookups()
@@ -179,7 +181,7 @@ package final class Shard<Backend: IO> {
         textRequests = TextRequests(configuration)
         routes = Routes(
             configuration: configuration, metrics: services.metrics,
-            publicKeys: services.agents.publicKeys)
+            publicKeys: services.agents.publicKeys, added: services.routes)
         compression = ShardCompression(configuration)
         admission = Admission(configuration, limits: services.addressLimits)
         messageRules = MessageRules(configuration)

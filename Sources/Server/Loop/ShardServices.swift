@@ -22,6 +22,8 @@ package struct ShardServices {
     package var agents: AgentSet
     /// Agents by their names, over all shards. Those of `agents` unless it is set.
     package var profiles: AgentDirectory
+    /// Routes beside those of the configuration.
+    var routes: [Route] = []
     /// Nil when it is not installed.
     package var voiceActivityModel: VoiceActivityModel?
     /// Where CPU-heavy work goes.

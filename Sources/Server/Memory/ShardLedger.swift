@@ -86,7 +86,7 @@ extension Shard {
         if let live = connection.live { add(live, to: &ledger) }
         switch connection.role {
         case .http, .echo, .client: break
-        case .line: ledger.session += telephony[connection.token]?.heldBytes ?? 0
+        case .front: ledger.session += fronts[connection.token]?.heldBytes ?? 0
         case .sideband: addSideband(at: connection.token, to: &ledger)
         case .operator:
             addSideband(at: connection.token, to: &ledger)

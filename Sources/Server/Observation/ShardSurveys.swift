@@ -145,7 +145,7 @@ extension Shard {
             idle: peerClock - connection.lastActive,
             client: client(of: connection), model: live?.session.parameters.model,
             turns: Int(live?.turns ?? 0), lastTurn: live?.shownTurn,
-            call: telephony.call(at: connection.token), parts: parts)
+            call: live.flatMap { front(of: $0) }?.0.call, parts: parts)
     }
 
     private func row(of turn: TextRequest, _ rank: SessionRank, hasParts: Bool) -> SessionRow {

@@ -118,7 +118,7 @@ extension Shard {
     func perform(_ command: AgentCommand, of live: LiveSession) {
         var command = command
         if case .respond(let responseID, var request) = command,
-            let call = live.connection.flatMap({ telephony.call(at: $0.token) })
+            let call = front(of: live)?.0.call
         {
             request.turn?.call = call
             command = .respond(responseID: responseID, request)

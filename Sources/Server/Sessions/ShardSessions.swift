@@ -88,7 +88,7 @@ extension Shard {
         case .http, .echo, .client: break
         case .sideband: leaveSession(of: connection)
         case .operator: endWatching(on: connection)
-        case .line: endLine(of: connection)
+        case .front: endFront(of: connection)
         }
         if let live = connection.live { end(live) }
     }

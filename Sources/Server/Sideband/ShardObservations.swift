@@ -191,7 +191,7 @@ extension Shard {
             }
             try take(event, eventID: eventID, of: live)
             let admitted = observation.admit(
-                withoutLineFormats(event, to: live), from: input.link,
+                front(of: live)?.0.admit(event) ?? event, from: input.link,
                 to: live.session.parameters)
             countingAudio(of: live) {
                 step(live) {

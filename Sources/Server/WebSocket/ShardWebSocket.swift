@@ -221,7 +221,9 @@ extension Shard {
         _ connection: Connection, _ code: WebSocketCloseCode, reason: StaticString
     ) {
         noteEnd(SessionEnd(closing: code, reason), of: connection.live)
-        if connection.role == .line { hangUp(connection) }
+        if connection.role == .front, connection.state == .webSocket {
+            fronts[connection.token]?.hangUp(connection, self)
+        }
         endSession(of: connection)
         scratch.removeAll()
         connection.webSocket?.close(code, reason: "\(reason)", into: &scratch)

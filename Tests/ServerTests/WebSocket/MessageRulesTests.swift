@@ -72,7 +72,7 @@ import Testing
             $0.backlog?.overSoftLimitSince = .milliseconds(380_000)
         },
         Case(.noCall) {
-            $0.role = .line
+            $0.role = .front
             $0.phaseStart = .milliseconds(390_000)
         },
         Case(.ping) {

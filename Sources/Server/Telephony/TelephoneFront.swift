@@ -1,6 +1,6 @@
-// What one telephone line is beside its session: the carrier and the call, the audio that the carrier
-// has been given, the order of the caller's audio, and keys that were pressed. ShardTelephony acts on
-// it; the session knows nothing of it.
+// The front of a carrier: one telephone line. This file has its state: the carrier and the call, the audio
+// that the carrier has been given, the order of the caller's audio, and keys that were pressed. The
+// extensions beside it have what the carrier says, and what it is told; the session knows nothing of it.
 //
 //   awaiting the call ── started ──▶ on the call ── stopped, or the connection ends ──▶ gone
 //
@@ -12,9 +12,11 @@ import Codec
 import Session
 
 /// One call's line.
-final class TelephoneLine {
+final class TelephoneFront {
     /// The carrier at the other end.
     let carrier: TelephoneCarrier
+    /// What it shares with the other lines of its shard.
+    let switchboard: Switchboard
     /// Whose line it is.
     let tag: CallerTag
     /// Who seeks the place of the session, until the call has begun.
@@ -47,15 +49,16 @@ final class TelephoneLine {
     private var speech = SpokenMarkdown()
 
     /// A line whose call has not begun.
-    init(_ carrier: TelephoneCarrier, seeker: PlaceSeeker) {
+    init(_ carrier: TelephoneCarrier, seeker: PlaceSeeker, on switchboard: Switchboard) {
         self.carrier = carrier
+        self.switchboard = switchboard
         self.seeker = seeker
         tag = seeker.tag
         allowance = seeker.caller.allowance
     }
 
     /// Bytes of the object itself.
-    private static let objectBytes = HeapBlock.object(TelephoneLine.self)
+    private static let objectBytes = HeapBlock.object(TelephoneFront.self)
     /// Bytes of all of it.
     var heldBytes: Int {
         Self.objectBytes + (call?.heapBytes ?? 0) + (writer?.heapBytes ?? 0) + order.heapBytes
