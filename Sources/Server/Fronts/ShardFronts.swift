@@ -40,12 +40,14 @@ extension Shard {
         }
     }
 
-    /// Sends an event of a session to its client, in the client's protocol. What a client that is away
-    /// will have missed is kept.
+    /// Sends an event of a session to its client, in the client's protocol: to the readers of a reply over
+    /// HTTP, by a front, or as the event that it is. What a client that is away will have missed is kept.
     func send(_ event: ServerEvent, of live: LiveSession) {
         if live.dialect != .ga, !live.dialect.has(event) { return }
         sessionLog.note(event, of: live.session.id)
-        if let (front, connection) = front(of: live) {
+        if live.connection == nil, let request = textRequests[live.token] {
+            request.take(event)
+        } else if let (front, connection) = front(of: live) {
             if connection.state == .webSocket { front.show(event, on: connection, self) }
         } else {
             sendToClient(event, of: live)

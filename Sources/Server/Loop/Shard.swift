@@ -469,12 +469,10 @@ package final class Shard<Backend: IO> {
             guard let live = sessions[delivery.token],
                 live.work.accepts(serial: delivery.serial)
             else { continue }
-            if live.connection == nil, let request = textRequests[delivery.token] {
-                handleTextDelivery(delivery, of: request)
-                continue
-            }
             step(live) { $0.handle(delivery.event, at: now) }
             agentLink.handleDelivered(delivery, work: &live.work)
+            // With a connection it is settled at the end of the tick.
+            if live.connection == nil { settle(live) }
         }
     }
 

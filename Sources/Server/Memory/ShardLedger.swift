@@ -126,11 +126,7 @@ extension Shard {
     /// Charges the connections that the tick touched.
     func settleLedgers() {
         for owner in gate.takeChargedOwners() {
-            if let request = textRequests[owner] {
-                settle(request)
-            } else if let live = sessions[owner] {
-                settle(live)
-            }
+            if let live = sessions[owner] { settle(live) }
         }
         let count = ledgers.touched.beginRound()
         for position in 0..<count {
@@ -152,9 +148,11 @@ extension Shard {
         ledgers.settle(connection, bytes: UInt32(clamping: bytes))
     }
 
-    /// Charges the connection of a session's client at the end of the tick, or else the session now.
+    /// Charges the connection of a session's client at the end of the tick; the request, or the session
+    /// that waits, now.
     func settle(_ live: LiveSession) {
         if let connection = live.connection { return perform(.settle, on: connection) }
+        if let request = textRequests[live.token] { return settle(request) }
         guard var charge = waiting[live.token]?.charge else { return }
         let bytes = ledger(of: live).total
         live.session.recorder?.noteLedger(bytes: bytes)

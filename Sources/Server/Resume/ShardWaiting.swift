@@ -48,9 +48,7 @@ extension Shard {
         return true
     }
 
-    /// A session that waits has had an input: its charge and its entry follow. A text request looks
-    /// after its session itself.
-    @inline(never)
+    /// A session that waits has had an input: its charge and its entry follow.
     func reviewWaiting(_ live: LiveSession) {
         guard let timer = waiting[live.token]?.timer else { return }
         settle(live)

@@ -117,8 +117,7 @@ extension Shard {
 
     // MARK: Inputs and outputs
 
-    /// Gives a session an input, and does all that belongs to one. Every input of a session that has,
-    /// or had, a connection goes through here:
+    /// Gives a session an input, and does all that belongs to one. Every input goes through here:
     ///
     /// 1. `tellUnsentAudio` passes the session where its unsent audio begins. The user cannot have
     ///    heard that, which may decide what the input means. For a client that reads this is one
@@ -189,12 +188,22 @@ extension Shard {
         if let connection = live.connection {
             perform([.settle, .rearm], on: connection)
         } else {
+            reviewWithoutConnection(live)
+        }
+    }
+
+    @inline(never)
+    private func reviewWithoutConnection(_ live: LiveSession) {
+        if let request = textRequests[live.token] {
+            finishStep(of: request)
+        } else {
             reviewWaiting(live)
         }
     }
 
     /// Ends a session, and tells its client why.
     func close(_ live: LiveSession, _ code: WebSocketCloseCode, reason: StaticString) {
+        if let request = textRequests[live.token] { return request.take(.error(.sessionFailed)) }
         if let connection = live.connection {
             return closeWebSocket(connection, code, reason: reason)
         }

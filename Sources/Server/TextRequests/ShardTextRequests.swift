@@ -125,8 +125,7 @@ extension Shard {
     /// The session makes one response, outside its own conversation, which stays empty: the client
     /// keeps the conversation and sends all of it each time.
     private func ask(_ asked: ChatRequest, of agent: SessionAgent?, _ request: TextRequest) {
-        request.live.session.start(at: now)
-        perform(request)
+        step(request.live) { $0.start(at: now) }
         // The client may have been too slow for the very first bytes.
         guard !request.isOver else { return }
         var response = ResponseParameters()
@@ -137,10 +136,7 @@ extension Shard {
         if asked.toolChoice != .auto { response.toolChoice = asked.toolChoice }
         response.parallelToolCalls = asked.parallelToolCalls
         response.maxOutputTokens = asked.maxOutputTokens.map { .value($0) } ?? .absent
-        request.live.session.handle(
-            .responseCreate(agent?.limit(response) ?? response), eventID: nil, audio: RawSpan(),
-            at: now)
-        perform(request)
+        take(.responseCreate(agent?.limit(response) ?? response), of: request.live)
     }
 
     /// Shows a reply that is on its way, or complete and not yet delivered, from its beginning.
@@ -181,27 +177,14 @@ extension Shard {
 
     // MARK: The reply
 
-    /// Hands something that an agent produced to the request that still wants it.
-    func handleTextDelivery(_ delivery: AgentDelivery, of request: TextRequest) {
-        guard !request.isOver else { return }
-        request.live.session.handle(delivery.event, at: now)
-        perform(request)
-        agentLink.handleDelivered(delivery, work: &request.live.work)
-        if textRequests[request.token] != nil { settle(request) }
-    }
-
-    /// Performs the outputs of the request's session, and wakes the readers of its reply.
-    private func perform(_ request: TextRequest) {
-        var waiters: [ReplyLog.Waiter] = []
+    /// The session has had an input, and its outputs are taken: wakes the readers of its reply.
+    func finishStep(of request: TextRequest) {
         request.lastActive = peerClock
-        takeOutputs(of: request, &waiters)
         if let stopped = request.takeStoppedResponse() {
-            request.live.session.handle(
-                .responseCancel(responseID: stopped), eventID: nil, audio: RawSpan(), at: now)
-            takeOutputs(of: request, &waiters)
+            return take(.responseCancel(responseID: stopped), of: request.live)
         }
         // Only now: a reader that is done may go on with its next request, and another session.
-        for waiter in waiters {
+        for waiter in request.takeWaiters() {
             if waiter.reader.shard == services.index {
                 continueAnswer(of: waiter.reader.token)
             } else {
@@ -209,29 +192,6 @@ extension Shard {
             }
         }
         review(request)
-    }
-
-    private func takeOutputs(of request: TextRequest, _ waiters: inout [ReplyLog.Waiter]) {
-        while let output = request.live.session.nextOutput() {
-            switch output {
-            case .event(let event):
-                sessionLog.note(event, of: request.live.session.id)
-                request.live.noteTurn(event, at: now)
-                for part in request.parts(of: event) { waiters += request.log.append(part) }
-            case .command(let command) where !request.isOver:
-                perform(command, of: request.live)
-            case .measured(let hop, let duration): metrics.observe(hop.histogram, duration)
-            case .answered(let delay): request.live.lastTurn.note(.firstToken, delay)
-            case .failed(let fault):
-                note(fault, of: request.live.session)
-                for part in request.parts(of: .error(.sessionFailed)) {
-                    waiters += request.log.append(part)
-                }
-            case .command, .audio, .dropAudio, .dropItemAudio, .playback, .transcribed, .recorded,
-                .hangUp:
-                break
-            }
-        }
     }
 
     // MARK: Its life
@@ -264,10 +224,9 @@ extension Shard {
         case .reply(let actions): return perform(actions, for: request)
         case .credential:
             metrics.add(.sessionsExpired)
-            request.live.session.handle(.requestExpired, at: now)
-        case .session: request.live.session.handleDeadline(at: now)
+            step(request.live) { $0.handle(.requestExpired, at: now) }
+        case .session: step(request.live) { $0.handleDeadline(at: now) }
         }
-        perform(request)
     }
 
     /// Removes a request. Its work ends with it, where it is not done.
@@ -308,6 +267,7 @@ extension Shard {
     }
 
     private func endWork(of request: TextRequest) {
+        request.live.hasEnded = true
         agentLink.stopAll(&request.live.work)
         request.live.chargeUnfinishedReplies(at: now)
         request.live.grant = nil
@@ -335,7 +295,6 @@ extension Shard {
         if let chat = request.chat { services.replies.remove(request.log, of: chat) }
         schedule(request, at: nil)
         ledgers.refund(request.charge)
-        request.live.hasEnded = true
         sessions.remove(request.live)
     }
 

@@ -43,6 +43,8 @@ final class TextRequest {
     private var stopWords: StopWords
     /// The response that is to be cancelled, because a stop word was found.
     private var stoppedResponseID: String?
+    /// Readers that are to be woken.
+    private var waiters: [ReplyLog.Waiter] = []
     /// Its entry in the shard's deadline queue, while it has one.
     var deadline: DeadlineQueue<DeadlineOwner>.Handle?
     /// When it began, and when it last had input or output; by the peers' clock.
@@ -74,6 +76,17 @@ final class TextRequest {
     }
 
     // MARK: Parts
+
+    /// The session shows an event: what it means for the reply goes into the log.
+    func take(_ event: ServerEvent) {
+        for part in parts(of: event) { waiters += log.append(part) }
+    }
+
+    /// Takes the readers that wait for what has come.
+    func takeWaiters() -> [ReplyLog.Waiter] {
+        defer { waiters = [] }
+        return waiters
+    }
 
     /// The parts of the reply that an event of the session makes.
     func parts(of event: ServerEvent) -> [ReplyPart] {
