@@ -90,7 +90,7 @@ extension Shard {
             case .closing, .lingering, .closed: break
             }
         }
-        endAllWaiting()
+        handOverWaiting(all: true)
         stopTextRequests()
         upstream?.shutdown()
         // The sessions that end now may still change the store.

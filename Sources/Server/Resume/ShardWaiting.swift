@@ -10,8 +10,9 @@ import Session
 extension Shard {
     /// A connection is lost: neither side has ended it. The session of its client waits, or ends.
     func lose(_ connection: Connection) {
-        if let live = connection.live, connection.state == .webSocket, !beginWaiting(live) {
-            keepLastState(of: live)
+        if let live = connection.live {
+            let waits = connection.state == .webSocket && beginWaiting(live)
+            if !waits { keepLastState(of: live) }
         }
         close(connection)
     }
@@ -74,22 +75,11 @@ extension Shard {
         deadlines.reschedule(timer, at: max(next, soonest))
     }
 
-    /// The sessions that wait here, in the order of their slots.
-    private var waitingSessions: [LiveSession] {
-        waiting.tokens.sorted { $0.index < $1.index }.compactMap { sessions[$0] }
-    }
-
     /// The server does not listen any more: sessions that wait for their client wait in the store.
-    func handOverWaiting() {
-        for live in waitingSessions where live.resume?.stored != nil {
-            handOver(live)
-            if !live.hasEnded { end(live) }
-        }
-    }
-
-    /// The server stops: no session waits here any more.
-    func endAllWaiting() {
-        for live in waitingSessions {
+    /// - Parameter all: whether those end that are in none, because the server stops.
+    func handOverWaiting(all: Bool = false) {
+        for token in waiting.tokens.sorted(by: { $0.index < $1.index }) {
+            guard let live = sessions[token], all || live.resume?.stored != nil else { continue }
             handOver(live)
             if !live.hasEnded { end(live) }
         }
