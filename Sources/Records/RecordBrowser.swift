@@ -124,7 +124,11 @@ public struct RecordBrowser {
                 try Self.erase(sessionID, from: database, telling: webhooks)
             case .postgreSQL(let records):
                 if let webhooks {
-                    try webhooks.write(sessionID, into: SQLiteDatabase(path: webhooks.spool))
+                    let spool = try SQLiteDatabase(path: webhooks.spool)
+                    try Self.overwriting(spool) { () throws(SQLiteError) in
+                        try DeletionWebhooks.removeWaiting(sessionID, from: spool)
+                        try webhooks.write(sessionID, into: spool)
+                    }
                 }
                 try records.delete(sessionID)
             }
@@ -133,22 +137,26 @@ public struct RecordBrowser {
         }
     }
 
-    /// The words of a session are in its record, and in webhooks that are not sent yet. They are
-    /// overwritten in the file, not only forgotten.
+    /// The words of a session are in its record, and in webhooks that are not sent yet.
     private static func erase(
         _ sessionID: String, from database: SQLiteDatabase, telling webhooks: DeletionWebhooks?
     ) throws(SQLiteError) {
-        try database.execute("PRAGMA secure_delete = ON")
-        try database.transaction { () throws(SQLiteError) in
-            try database.run(
-                """
-                DELETE FROM webhooks WHERE json_extract(body, '$.data.session_id') = ?1 AND EXISTS
-                    (SELECT 1 FROM sessions WHERE id = ?1 AND ended_ms IS NOT NULL)
-                """, .text(sessionID))
-            try database.run(
+        try overwriting(database) { () throws(SQLiteError) in
+            let deleted = try database.run(
                 "DELETE FROM sessions WHERE id = ? AND ended_ms IS NOT NULL", .text(sessionID))
+            // Of an open session everything stays.
+            guard deleted > 0 else { return }
+            try DeletionWebhooks.removeWaiting(sessionID, from: database)
             try webhooks?.write(sessionID, into: database)
         }
+    }
+
+    /// One transaction. What it deletes is overwritten in the file, not only forgotten.
+    private static func overwriting(
+        _ database: SQLiteDatabase, _ body: () throws(SQLiteError) -> Void
+    ) throws(SQLiteError) {
+        try database.execute("PRAGMA secure_delete = ON")
+        try database.transaction(body)
         _ = try database.rows("PRAGMA wal_checkpoint(TRUNCATE)") { _ in }
     }
 
@@ -159,14 +167,25 @@ public struct RecordBrowser {
     }
 }
 
-/// The way to the receiver of webhooks for sessions that are deleted.
-struct DeletionWebhooks {
+/// The way to the receiver of webhooks for sessions that are deleted: the spool, from which the server sends
+/// and signs. So it needs neither the URL nor the secret.
+public struct DeletionWebhooks: Sendable {
     let writer: WebhookWriter
     /// Path of the file that the sender reads. It is that of the records, where they are in a file.
     let spool: String
 
-    init(_ settings: WebhookSettings, spool: String) {
-        (writer, self.spool) = (WebhookWriter(types: settings.types), spool)
+    /// - Parameter types: the events that the receiver wants.
+    public init(_ types: Set<WebhookEventType>, spool: String) {
+        (writer, self.spool) = (WebhookWriter(types: types), spool)
+    }
+
+    /// Removes the events of a session that are not sent yet.
+    static func removeWaiting(
+        _ sessionID: String, from spool: SQLiteDatabase
+    ) throws(SQLiteError) {
+        try spool.run(
+            "DELETE FROM webhooks WHERE json_extract(body, '$.data.session_id') = ?",
+            .text(sessionID))
     }
 
     func write(_ sessionID: String, into spool: SQLiteDatabase) throws(SQLiteError) {

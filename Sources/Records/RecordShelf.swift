@@ -2,8 +2,7 @@
 // recordings from the server's folder. One thread of its own does all of it, because a disk and a database
 // may be slow, and no event loop waits for them.
 //
-// Invariant: a session is deleted from the records only after its recordings are gone. Where that fails in
-// between, its record is still listed, and deleting it again finishes the work.
+// SessionErasure.swift has the order in which a session is deleted.
 
 import Server
 import Session
@@ -42,7 +41,7 @@ public final class RecordShelf: RecordLibrary, @unchecked Sendable {
         self.place = place
         self.recordings = recordings
         webhooks = settings.flatMap { settings in
-            settings.webhooks.map { DeletionWebhooks($0, spool: settings.path) }
+            settings.webhooks.map { DeletionWebhooks($0.types, spool: settings.path) }
         }
         thread = BackgroundThread("record shelf", niceness: BackgroundThread.addedNiceness) {
             [self] in run()
@@ -100,7 +99,11 @@ public final class RecordShelf: RecordLibrary, @unchecked Sendable {
                 guard !documents.isEmpty else { return .missing }
                 return .record(
                     documents: documents, recordings: recordings?.recordings(of: id) ?? [])
-            case .delete(let id): return try delete(id, from: browser)
+            case .delete(let id):
+                let state = try browser.erase(id, telling: webhooks) {
+                    recordings?.removeRecordings(of: id)
+                }
+                return Self.finding(of: state)
             case .listen(let piece): return listen(to: piece)
             }
         } catch {
@@ -122,16 +125,12 @@ public final class RecordShelf: RecordLibrary, @unchecked Sendable {
         return .piece(bytes, of: total)
     }
 
-    private func delete(
-        _ id: String, from browser: RecordBrowser
-    ) throws(RecordError) -> RecordFinding {
-        switch try browser.state(of: id) {
-        case .missing: return .missing
-        case .open: return .open
-        case .ended: break
+    /// What a deletion has found.
+    private static func finding(of state: RecordBrowser.State) -> RecordFinding {
+        switch state {
+        case .missing: .missing
+        case .open: .open
+        case .ended: .deleted
         }
-        recordings?.removeRecordings(of: id)
-        try browser.delete(id, telling: webhooks)
-        return .deleted
     }
 }

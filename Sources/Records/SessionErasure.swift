@@ -1,29 +1,68 @@
-// Deleting what is kept of sessions, for a person at the command line: of one by its id, or of all that
-// one caller has had. RecordShelf does the same for the operator's page.
+// Deleting what is kept of ended sessions. RecordShelf does it for the operator's page and
+// `DELETE /admin/records/ID`, SessionErasure at the command line: of one session by its id, or of all that one
+// caller has had. Both go through `RecordBrowser.erase`.
 //
 // Not here: recordings that were uploaded, and those in the folders of other servers.
+//
+// Invariant: a session is deleted from the records only after its recordings are gone. Where that fails in
+// between, its record is still listed, and deleting it again finishes the work.
 
 import Codec
+import Glibc
 import Session
+
+extension RecordBrowser {
+    /// Deletes an ended session: its recordings, its record, and what webhooks have not told of it yet. The
+    /// receiver of webhooks is told.
+    /// - Parameters:
+    ///   - webhooks: writes the webhook; nil: there is no receiver.
+    ///   - removeRecordings: removes the recordings of the session.
+    /// - Returns: what was kept; nothing is deleted where it is not `ended`.
+    func erase(
+        _ id: String, telling webhooks: DeletionWebhooks?,
+        removeRecordings: () throws(RecordError) -> Void
+    ) throws(RecordError) -> State {
+        let state = try state(of: id)
+        guard state == .ended else { return state }
+        try removeRecordings()
+        try delete(id, telling: webhooks)
+        return state
+    }
+}
 
 /// Deletes records and recordings of ended sessions. Confined to one thread.
 public struct SessionErasure {
     private let browser: RecordBrowser
     private let recordings: RecordingFolder?
+    private let webhooks: DeletionWebhooks?
 
-    /// Opens what is to be deleted from.
+    /// Opens what is to be deleted from. Nothing is made where it does not exist.
     /// - Parameters:
     ///   - place: of the records, as `RecordBrowser` takes it.
     ///   - folder: of the recordings; nil: there are none.
+    ///   - webhooks: tells the receiver of webhooks; nil: there is none.
     /// - Throws: `RecordError` where one of them cannot be opened.
-    public init(_ place: String, recordingsFolder folder: String?) throws(RecordError) {
+    public init(
+        _ place: String, recordingsFolder folder: String?, telling webhooks: DeletionWebhooks? = nil
+    ) throws(RecordError) {
+        if !RecordBrowser.isPostgreSQL(place) { try Self.requireFile(place, "the records") }
         browser = try RecordBrowser(place, isReadOnly: false)
+        if let webhooks { try Self.requireFile(webhooks.spool, "the spool of webhooks") }
+        self.webhooks = webhooks
+        if let folder { try Self.requireFile(folder, "the recordings") }
         do throws(RecordingFolderError) {
             recordings = try folder.map { path throws(RecordingFolderError) in
                 try RecordingFolder(path, maxBytes: 0)
             }
         } catch {
             throw RecordError("\(error)")
+        }
+    }
+
+    private static func requireFile(_ path: String, _ content: String) throws(RecordError) {
+        guard access(path, F_OK) == 0 else {
+            throw RecordError(
+                "\(content) cannot be opened: \(path): \(String(cString: strerror(errno)))")
         }
     }
 
@@ -59,17 +98,33 @@ public struct SessionErasure {
     /// Looks whether a session can be erased.
     /// - Throws: `RecordError` where there is no record of it, or it has not ended.
     public func check(_ id: String) throws(RecordError) {
-        switch try browser.state(of: id) {
+        try check(id, browser.state(of: id))
+        try requireCompleteRecordings(of: id)
+    }
+
+    /// Deletes an ended session, as `check` has found it.
+    public func erase(_ id: String) throws(RecordError) {
+        let state = try browser.erase(id, telling: webhooks) { () throws(RecordError) in
+            try requireCompleteRecordings(of: id)
+            recordings?.removeRecordings(of: [id])
+        }
+        try check(id, state)
+    }
+
+    private func check(_ id: String, _ state: RecordBrowser.State) throws(RecordError) {
+        switch state {
         case .missing: throw RecordError("there is no record of \(id)")
         case .ended: break
         case .open: throw RecordError("\(id) has not ended: end it first, or wait")
         }
     }
 
-    /// Deletes an ended session: first its recordings, and then its record, so that one that failed in
-    /// between is still found.
-    public func erase(_ id: String) throws(RecordError) {
-        recordings?.removeRecordings(of: [id])
-        try browser.delete(id)
+    /// Only the server that writes a file can discard it. Without its record, the file that it becomes
+    /// would not be found again.
+    private func requireCompleteRecordings(of id: String) throws(RecordError) {
+        guard let file = recordings?.unfinishedFiles(of: id).first else { return }
+        throw RecordError(
+            "\(id) is left: \(file.path) is not complete; its server writes it, or completes it at its "
+                + "next start")
     }
 }

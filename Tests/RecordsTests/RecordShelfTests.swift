@@ -153,7 +153,7 @@ extension RecordShelf {
         #expect(bodies.count == 1 && event["type"]?.string == "session.deleted")
         #expect(event["data"]?["session_id"]?.string == "sess_2")
         // A deletion that another database has refused is tried again.
-        let again = DeletionWebhooks(receiver, spool: folder.file())
+        let again = DeletionWebhooks(receiver.types, spool: folder.file())
         try again.write("sess_2", into: file.database)
         let ids = try file.database.rows("SELECT id FROM webhooks") { $0.text(0) }
         #expect(ids == ["msg_deleted_sess_2"])

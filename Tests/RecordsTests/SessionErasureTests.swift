@@ -1,6 +1,7 @@
 // What is deleted at the command line: the sessions of one caller, and nobody else's.
 
 import Codec
+import Glibc
 import Server
 import Session
 import Testing
@@ -65,7 +66,63 @@ import Testing
         try write(["anna"], open: [0])
         let erasure = try SessionErasure(folder.file(), recordingsFolder: nil)
         #expect(throws: RecordError.self) { try erasure.check("sess_0") }
-        try erasure.erase("sess_0")
+        #expect(throws: RecordError.self) { try erasure.erase("sess_0") }
         #expect(try RecordBrowser(folder.file()).documents("sess_0").count == 1)
+    }
+
+    /// The event lies where the running server looks for events, with the id that the page's has.
+    @Test func theReceiverOfWebhooksIsTold() throws {
+        try write(["anna", "bert"])
+        let webhooks = DeletionWebhooks([.sessionDeleted], spool: folder.file())
+        let erasure = try SessionErasure(
+            folder.file(), recordingsFolder: nil, telling: webhooks)
+        try erasure.erase("sess_0")
+        let events = try SQLiteDatabase(path: folder.file())
+            .rows("SELECT id, body FROM webhooks") { [$0.text(0), $0.text(1)] }
+        #expect(events.count == 1 && events.first?.first == "msg_deleted_sess_0")
+        let parser = JSONParser()
+        let body = try parser.parse(try #require(events.first?.last))
+        #expect(body["type"]?.string == "session.deleted")
+        #expect(body["data"]?["session_id"]?.string == "sess_0")
+        let unwanted = DeletionWebhooks([.sessionEnded], spool: folder.file())
+        try SessionErasure(folder.file(), recordingsFolder: nil, telling: unwanted).erase("sess_1")
+        let count = try SQLiteDatabase(path: folder.file()).number("SELECT COUNT(*) FROM webhooks")
+        #expect(count == 1, "an event that the receiver does not want")
+    }
+
+    /// A wrong path is told, and leaves no empty file or folder.
+    @Test func whatIsNotThereIsNotMade() throws {
+        try write(["anna"])
+        let missing = folder.file("missing")
+        let webhooks = DeletionWebhooks([.sessionDeleted], spool: missing)
+        #expect(throws: RecordError.self) { try SessionErasure(missing, recordingsFolder: nil) }
+        #expect(throws: RecordError.self) {
+            try SessionErasure(folder.file(), recordingsFolder: missing)
+        }
+        #expect(throws: RecordError.self) {
+            try SessionErasure(folder.file(), recordingsFolder: nil, telling: webhooks)
+        }
+        #expect(access(missing, F_OK) != 0)
+    }
+
+    /// Its server would complete the file, and no record would lead to it.
+    @Test func aSessionWithAnUnfinishedRecordingIsLeft() throws {
+        try write(["anna"])
+        let recordings = TemporaryFolder()
+        let day = recordings.file("2026-11-23")
+        #expect(mkdir(day, 0o700) == 0)
+        for name in ["sess_0.user.opus", "sess_0-184512.user.opus.part", "sess_01.user.opus"] {
+            #expect(writeText("\(day)/\(name)", "sound"))
+        }
+        let erasure = try SessionErasure(folder.file(), recordingsFolder: recordings.path)
+        let refusal = #expect(throws: RecordError.self) { try erasure.check("sess_0") }
+        #expect(refusal?.description.contains("sess_0-184512.user.opus.part") == true)
+        #expect(throws: RecordError.self) { try erasure.erase("sess_0") }
+        #expect(access("\(day)/sess_0.user.opus", F_OK) == 0)
+        #expect(unlink("\(day)/sess_0-184512.user.opus.part") == 0)
+        try erasure.erase("sess_0")
+        #expect(access("\(day)/sess_0.user.opus", F_OK) != 0)
+        #expect(access("\(day)/sess_01.user.opus", F_OK) == 0)
+        #expect(try RecordBrowser(folder.file()).documents("sess_0") == [])
     }
 }

@@ -489,3 +489,76 @@ def test_one_caller_is_erased_at_the_command_line(path, tmp_path):
             refused = delete(*arguments)
             assert refused.returncode != 0 and word in refused.stderr, refused
         assert delete(left, "--yes").returncode == 0 and listed(path) == []
+
+
+def check_erasure_is_told(settings, tmp_path):
+    """One caller is erased by the command line with the server's own file: recordings, record, webhook."""
+    keys = tmp_path / "keys"
+    keys.write_text("k-of-anna-0123456789 name=anna\nk-of-bert-0123456789 name=bert\n")
+    folder = tmp_path / "recordings"
+    config = tmp_path / "parley.json"
+    values = settings | {
+        "api-keys-file": str(keys), "recordings": "all", "recordings-folder": str(folder),
+        "webhook-events": "session.ended,session.deleted"}
+    with WebhookReceiver() as receiver:
+        values["webhook-url"] = receiver.url
+        config.write_text(json.dumps(values))
+        with ParleyServer("--config", str(config), PARLEY_WEBHOOK_SECRET=SECRET) as server:
+            # The operator's environment has neither the secret nor the key that a provider names.
+            values["providers"] = "name=brain url=http://127.0.0.1:9/v1 key-env=NO_SUCH_KEY models=brain"
+            config.write_text(json.dumps(values))
+            spoken = ["--out", str(tmp_path / "reply.wav")]
+            for name, sound in (("anna", spoken), ("bert", [])):
+                said = server.talk("--key", f"k-of-{name}-0123456789", "--text", "hello", *sound)
+                assert said.returncode == 0, said
+            receiver.wait(lambda: len(receiver.events) == 2, HANG_GUARD)
+            theirs, other = [event[1]["data"]["session_id"] for event in receiver.events]
+            eventually(lambda: len(listed(values["records"])) == 2)
+            eventually(lambda: list(folder.glob("*/*.opus")) and not list(folder.glob("*/*.part")))
+            command = [BINARY, "sessions", "delete", "--caller", "anna", "--config", str(config)]
+            asked = subprocess.run(command, text=True, capture_output=True, timeout=HANG_GUARD)
+            assert (asked.returncode, asked.stdout.split()) == (0, [theirs]), asked
+            done = subprocess.run(
+                [*command, "--yes"], text=True, capture_output=True, timeout=HANG_GUARD)
+            assert (done.returncode, done.stdout.split()) == (0, [theirs]), done
+            assert done.stderr.splitlines() == ["parley: 1 deleted"]
+            receiver.wait(lambda: len(receiver.events) == 3, HANG_GUARD)
+            assert [each["id"] for each in listed(values["records"])] == [other]
+            assert not list(folder.glob("*/*.opus"))
+    assert receiver.types()[2] == "session.deleted"
+    assert receiver.events[2][1]["data"] == {"session_id": theirs}
+    assert receiver.events[2][0] == f"msg_deleted_{theirs}"
+
+
+def test_an_erasure_does_what_a_deletion_over_http_does(path, tmp_path):
+    check_erasure_is_told({"records": path}, tmp_path)
+
+
+@needs_postgresql
+def test_an_erasure_in_postgresql_is_told_by_the_server(postgresql, tmp_path):
+    check_erasure_is_told(
+        {"records": postgresql.url, "records-spool": str(tmp_path / "spool.db")}, tmp_path)
+
+
+def test_an_erasure_says_what_it_did_not_reach(path, tmp_path):
+    with ParleyServer("--records", path) as server:
+        assert server.talk("--text", "hello").returncode == 0
+        session, = eventually(lambda: [each["id"] for each in listed(path) if each["ended_at"]])
+
+    def delete(*arguments, **environment):
+        done = subprocess.run(
+            [BINARY, "sessions", "delete", session, *arguments], text=True, capture_output=True,
+            timeout=HANG_GUARD, env=os.environ | environment)
+        return done.returncode, done.stderr.splitlines()[-1]
+
+    nothing_set = ("parley: not reached: recordings (no recordings-folder is set); "
+                   "the receiver of webhooks (no webhook-url is set)")
+    assert delete("--records", path) == (0, nothing_set)
+    assert delete(PARLEY_RECORDS=path, PARLEY_RECORDINGS_URL="http://127.0.0.1:9/calls") == (
+        0, nothing_set + "; what was uploaded to recordings-url: delete there what begins with these ids")
+    config = tmp_path / "parley.yaml"
+    config.write_text(f"records: {path}\n")
+    assert delete("--config", str(config)) == (0, "parley: nothing is deleted yet: --yes deletes these 1")
+    status, line = delete("--records", path, "--recordings-folder", str(tmp_path / "no"))
+    assert status != 0 and "the recordings cannot be opened" in line and not (tmp_path / "no").exists()
+    assert len(listed(path)) == 1

@@ -105,6 +105,12 @@ final class RecordingFolder: Sendable {
             .filter { $0.isComplete && $0.sessionID == sessionID }
     }
 
+    /// The files of a session that are being written, or that a killed server has left.
+    func unfinishedFiles(of sessionID: String) -> [RecordedFile] {
+        RecordedFile.all(in: path, named: sessionID)
+            .filter { !$0.isComplete && $0.sessionID == sessionID }
+    }
+
     /// Removes a file.
     func remove(_ file: String) {
         var status = stat()

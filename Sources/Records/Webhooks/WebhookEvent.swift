@@ -11,7 +11,7 @@ public enum WebhookEventType: String, CaseIterable, Sendable {
     case turnCompleted = "turn.completed"
     /// A session has ended; the body has its record.
     case sessionEnded = "session.ended"
-    /// An operator has deleted what was kept of a session on the page.
+    /// An operator has deleted what was kept of a session.
     case sessionDeleted = "session.deleted"
 }
 

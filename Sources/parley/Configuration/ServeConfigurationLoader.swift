@@ -50,9 +50,10 @@ struct ServeConfigurationLoader {
     }
 
     /// Merges flags, environment and the file that either of them names.
+    /// - Parameter isToServe: whether the variables that providers name must exist.
     /// - Throws: a `CommandFailure` with status 64.
     func load(
-        arguments: [String], environment: [String: String]
+        arguments: [String], environment: [String: String], isToServe: Bool = true
     ) throws(CommandFailure) -> ServeInvocation {
         var invocation = ServeInvocation()
         let flags = try parse(arguments, into: &invocation)
@@ -66,7 +67,7 @@ struct ServeConfigurationLoader {
             guard let option = ServeSettings.option(flagged: flag.name) else { continue }
             try apply(flag.value, of: option, from: .flag("--\(flag.name)"), to: &invocation)
         }
-        try checkProviders(of: invocation, environment)
+        if isToServe { try checkProviders(of: invocation, environment) }
         if let warning = EnvironmentNames(settings: invocation.settings).warning(for: environment) {
             invocation.warnings.append(warning)
         }

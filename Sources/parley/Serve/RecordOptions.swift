@@ -95,19 +95,32 @@ struct RecordOptions: Sendable {
     func recordSettings(_ server: ServerConfiguration) throws(CommandFailure) -> RecordSettings? {
         let webhooks = try webhookSettings(server)
         guard records != nil || webhooks != nil else { return nil }
-        var settings =
+        let destination: RecordSettings.Destination =
             switch records {
-            case nil: RecordSettings(path: spool, destination: .none)
-            case let url? where RecordBrowser.isPostgreSQL(url):
-                RecordSettings(path: spool, destination: .postgreSQL(url: url))
-            case let path?: RecordSettings(path: path, destination: .file)
+            case nil: .none
+            case let url? where RecordBrowser.isPostgreSQL(url): .postgreSQL(url: url)
+            case _?: .file
             }
+        var settings = RecordSettings(path: filePath, destination: destination)
         settings.days = days == 0 ? nil : days
         settings.redaction = redaction
         settings.maxSpoolBytes = spoolBytes
         settings.maxQueuedBytes = queueBytes
         settings.webhooks = webhooks
         return settings
+    }
+
+    /// Path of the file: that of the records, or the spool.
+    private var filePath: String {
+        guard let records, !RecordBrowser.isPostgreSQL(records) else { return spool }
+        return records
+    }
+
+    /// How the receiver of webhooks is told of deletions; nil: there is none.
+    var deletionWebhooks: DeletionWebhooks? {
+        webhookURL.map { _ in
+            DeletionWebhooks(Set(webhookEvents.map(\.type)), spool: filePath)
+        }
     }
 
     private func webhookSettings(

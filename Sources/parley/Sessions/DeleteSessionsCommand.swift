@@ -10,10 +10,12 @@ struct DeleteSessionsCommand: ParsableCommand {
         abstract: "Delete the record and the recordings of a session, or of all of one caller.",
         discussion: """
             Without --yes it only lists what would be deleted. Sessions that have not ended are left. \
-            Recordings are deleted in the folder of --recordings-folder; those that were uploaded are \
+            It does what DELETE /admin/records/ID does: recordings in the server's folder go, too, and \
+            the server tells the receiver of webhooks. So it needs the server's settings: its \
+            configuration file, its variables, or the options below. Recordings that were uploaded are \
             not reached.
 
-              parley sessions delete --caller +49301234567 --records records.db --yes
+              parley sessions delete --caller +49301234567 --config parley.yaml --yes
             """)
 
     @Argument(help: "Ids of sessions, sess_….")
@@ -28,8 +30,17 @@ struct DeleteSessionsCommand: ParsableCommand {
 
     @OptionGroup var place: RecordPlaceOptions
 
-    @Option(help: "The folder of recordings; PARLEY_RECORDINGS_FOLDER where it is not given.")
+    @Option(help: "The folder of recordings; by default as the server has it.")
     var recordingsFolder: String?
+
+    @Option(
+        name: .customLong("webhook-url"),
+        help: "The receiver of webhooks, which the server tells; by default as the server has it.")
+    var webhookURL: String?
+
+    @Option(
+        help: "With PostgreSQL, the server's file of webhooks; by default as the server has it.")
+    var recordsSpool: String?
 
     @Flag(help: "Delete; without it nothing is.")
     var yes = false
@@ -43,37 +54,61 @@ struct DeleteSessionsCommand: ParsableCommand {
 
     func run() throws {
         try reportingFailure {
-            let folder = recordingsFolder ?? environmentValues()["PARLEY_RECORDINGS_FOLDER"]
-            let named = try place.named()
-            let deleted: Int
+            let settings = try place.settings([
+                "recordings-folder": recordingsFolder, "webhook-url": webhookURL,
+                "records-spool": recordsSpool,
+            ])
+            let records = try RecordPlaceOptions.named(by: settings)
+            let found: Int
             do throws(RecordError) {
-                deleted = try delete(from: SessionErasure(named, recordingsFolder: folder))
+                found = try delete(
+                    from: SessionErasure(
+                        records, recordingsFolder: settings.recordings.folder,
+                        telling: settings.records.deletionWebhooks))
             } catch {
                 throw CommandFailure(description: "\(error)")
             }
-            guard deleted > 0 else {
+            guard found > 0 else {
                 throw CommandFailure(
                     description: "there is no record of "
                         + (caller.map { "the caller \($0)" } ?? "it"))
             }
-            let recordings = folder == nil ? "; no folder of recordings was named" : ""
             reportLine(
-                yes
-                    ? "\(deleted) deleted\(recordings)"
-                    : "nothing is deleted yet: --yes deletes these \(deleted)")
+                yes ? "\(found) deleted" : "nothing is deleted yet: --yes deletes these \(found)")
+            let missed = notReached(settings)
+            if !missed.isEmpty { reportLine("not reached: \(missed.joined(separator: "; "))") }
         }
+    }
+
+    /// What the command cannot delete, or does not know of. In a configuration file, what is not set is not
+    /// there.
+    private func notReached(_ settings: ServeSettings) -> [String] {
+        var missed: [String] = []
+        if settings.recordings.folder == nil, !place.hasConfiguration {
+            missed.append("recordings (no recordings-folder is set)")
+        }
+        if settings.records.webhookURL == nil, !place.hasConfiguration {
+            missed.append("the receiver of webhooks (no webhook-url is set)")
+        }
+        if settings.recordings.url != nil {
+            missed.append(
+                "what was uploaded to recordings-url: delete there what begins with these ids")
+        }
+        return missed
     }
 
     /// Deletes, or only lists; prints the ids.
     /// - Returns: how many sessions there are.
     private func delete(from erasure: SessionErasure) throws(RecordError) -> Int {
-        var found = ids
-        if let caller { found = try erasure.sessions(of: caller) }
-        for id in ids { try erasure.check(id) }
-        for id in found {
+        let found = try caller.map { caller throws(RecordError) in
+            try erasure.sessions(of: caller)
+        }
+        // One that cannot be deleted refuses all, before anything is gone.
+        for id in found ?? ids { try erasure.check(id) }
+        for id in found ?? ids {
             if yes { try erasure.erase(id) }
             print(id)
         }
-        return found.count
+        return (found ?? ids).count
     }
 }

@@ -30,7 +30,7 @@ struct ExportSessionCommand: ParsableCommand {
     @Option(help: "The file to write; standard output by default, but not with --stereo.")
     var out: String?
 
-    @Option(help: "The folder of recordings; PARLEY_RECORDINGS_FOLDER where it is not given.")
+    @Option(help: "The folder of recordings; by default as the server has it.")
     var recordingsFolder: String?
 
     func validate() throws {
@@ -54,8 +54,8 @@ struct ExportSessionCommand: ParsableCommand {
     }
 
     private func exportRecording(to out: String) throws(CommandFailure) {
-        let folder = recordingsFolder ?? environmentValues()["PARLEY_RECORDINGS_FOLDER"]
-        guard let folder else {
+        let settings = try place.settings(["recordings-folder": recordingsFolder])
+        guard let folder = settings.recordings.folder else {
             throw .usage("name the folder of recordings: --recordings-folder DIR")
         }
         let files = try files(in: folder)

@@ -22,25 +22,45 @@ struct SessionsCommand: ParsableCommand {
         ])
 }
 
-/// Where records are.
+/// Where records are: an option, or what the server has for it, a variable or its configuration file.
 struct RecordPlaceOptions: ParsableArguments {
     @Option(
         help: """
             The SQLite file, or the postgres:// URL, as the server has it. By default the variable \
-            PARLEY_RECORDS.
+            PARLEY_RECORDS, or what the configuration file says.
             """)
     var records: String?
 
+    @Option(help: "The server's configuration file; by default the variable PARLEY_CONFIG.")
+    var config: String?
+
+    /// Whether the server's file is known, so that an option that is not set there has its default.
+    var hasConfiguration: Bool {
+        config != nil || environmentValue(ServeConfigurationLoader.configVariable) != nil
+    }
+
+    /// The settings of the server.
+    /// - Parameter options: further ones that were given here, by their names.
+    func settings(
+        _ options: KeyValuePairs<String, String?> = [:]
+    ) throws(CommandFailure) -> ServeSettings {
+        let given = [("config", config), ("records", records)] + options.map { ($0.key, $0.value) }
+        return try ServeConfigurationLoader().load(
+            arguments: given.compactMap { name, value in value.map { "--\(name)=\($0)" } },
+            environment: environmentValues(), isToServe: false
+        ).settings
+    }
+
     /// The place that was named.
-    func named() throws(CommandFailure) -> String {
-        guard let place = records ?? environmentValues()["PARLEY_RECORDS"] else {
-            throw .usage("where are the records? Give --records, or PARLEY_RECORDS")
+    static func named(by settings: ServeSettings) throws(CommandFailure) -> String {
+        guard let place = settings.records.records else {
+            throw .usage("where are the records? Give --records or --config, or PARLEY_RECORDS")
         }
         return place
     }
 
     func open() throws(CommandFailure) -> RecordBrowser {
-        let place = try named()
+        let place = try Self.named(by: settings())
         do throws(RecordError) { return try RecordBrowser(place) } catch {
             throw CommandFailure(description: "\(error)")
         }
