@@ -62,13 +62,13 @@ public final class SessionContext {
     public let judgesProsody: Bool
     /// Whether the server can speak.
     public let hasSynthesizer: Bool
-    /// What is said to a user whose turn has no words.
+    /// The phrase for a user whose turn has no words.
     let notUnderstood: Phrase
-    /// What is said to a user whose turn cannot be answered.
+    /// The phrase for a user whose turn cannot be answered.
     let apology: Phrase
-    /// Which MCP servers sessions may name; nil: none, tools of that type are refused.
+    /// Which MCP servers sessions may name. Nil means that tools of that type are refused.
     public let toolServers: ToolServerPolicy?
-    /// What the shard's sessions have done so far.
+    /// Counts of the shard's sessions so far.
     @exclusivity(unchecked) public var counters = SessionCounters()
     /// Audio received so far, in samples at 16 kHz. The shard reads it at every read of a socket;
     /// from its module, `counters` would be checked for overlapping accesses.
@@ -81,13 +81,13 @@ public final class SessionContext {
     /// Whether a broken invariant ends its session (`SessionOutput.failed`) and not the process.
     /// Set by a production server; without it a fault traps, as tests want it.
     public var reportsFaults = false
-    /// What sessions begin with.
+    /// The newest parameters with which a session began.
     var startingParameters = NewestParameters()
-    /// What their clients make of it.
+    /// The newest parameters after a client's update.
     var updatedParameters = NewestParameters()
     /// Decoding and encoding space.
     let scratch = AudioScratch()
-    /// What the server says about codecs.
+    /// The server's settings for codecs.
     let codecSettings: CodecSettings
     /// Idle decoders and encoders.
     @exclusivity(unchecked) var codecs: CodecPool
@@ -95,7 +95,7 @@ public final class SessionContext {
     @exclusivity(unchecked) var phrases: PhraseCache
     /// The recordings of those sessions that are recorded.
     var recordings: [ObjectIdentifier: SessionRecording] = [:]
-    /// What the agents of those sessions that have one say themselves.
+    /// The state of the agents' phrases, for those sessions that have an agent.
     var conducts: [ObjectIdentifier: AgentConduct] = [:]
     /// By how much a busy shard lowers the complexity of Opus.
     @exclusivity(unchecked) public var encodingRelief = EncodingRelief()

@@ -1,6 +1,6 @@
-// What the parts of a session share: its settings, ids, conversation and responses. VoiceSession has
-// them; a part reaches them through this protocol. A test can have them without a session, so that
-// each part is made and tested alone.
+// The state that the parts of a session share: its settings, ids, conversation and responses.
+// VoiceSession has it; a part reaches it through this protocol. A test can have it without a
+// session, so that each part is made and tested alone.
 //
 // Invariant: all parts emit into the one output queue of the context, so that the order of their
 // calls is the order in which the client sees their events.
@@ -24,7 +24,7 @@ protocol SessionCore: AnyObject {
     var playbackControl: PlaybackControl { get }
     /// Whether the client takes no more audio for now.
     var isClientFull: Bool { get }
-    /// What is said to the user when a turn cannot be answered; nil: nothing.
+    /// The phrase for a user whose turn cannot be answered. Nil means that there is none.
     var apology: String? { get }
 }
 

@@ -35,7 +35,7 @@ public enum SessionOutput: Sendable {
     case failed(SessionFault)
 }
 
-/// What a client does with reply audio that it has and has not played.
+/// A command for the reply audio that a client has and has not played.
 public enum PlaybackCommand: Equatable, Sendable {
     /// Drops it.
     case drop
@@ -65,7 +65,7 @@ public struct OutputAudioPacket: Equatable, Sendable {
     public var itemID: String
     /// The part's place in the item, from 0.
     public var contentIndex: Int
-    /// What the payload is.
+    /// The format of the payload.
     public var format: AudioFormat
     /// Where in the item's audio it starts, in samples at the format's `sampleRate`.
     public var position: Int

@@ -32,9 +32,10 @@ extension VoiceSession {
 
     // MARK: Turns in flight
 
-    /// Whether a turn is in flight. That is so while the user speaks, while words or audio of the
-    /// user are not answered or heard yet, while a response is in flight (its `response.done`
-    /// follows its last audio), and while the model waits for the output of a function.
+    /// Whether a turn is in flight. That is so while the user speaks, or while words or audio of
+    /// the user are not answered or heard yet. It is also so while a response is in flight (its
+    /// `response.done` follows its last audio), and while the model waits for the output of a
+    /// function.
     ///
     /// Where the client ends the turns itself, audio that it has not committed counts as speech. A
     /// client that never answers a function call has a turn in flight for ever, so a wait for the

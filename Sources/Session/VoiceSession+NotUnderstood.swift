@@ -37,7 +37,7 @@ extension VoiceSession {
 
     /// Says the phrase in a response that a client has asked for which ends turns itself, where the
     /// response would answer turns without words alone.
-    /// - Returns: whether it was said; otherwise the model is asked.
+    /// - Returns: whether the phrase is spoken; otherwise the model is asked.
     func sayNotUnderstood(in response: Response, at now: Instant) -> Bool {
         guard let phrase = notUnderstoodPhrase, response.isOfClient,
             response.isInConversation, response.parameters.input == nil,

@@ -1,5 +1,5 @@
-// The user's turns: audio in, speech noticed, turns committed, transcripts out. SpeechInput hears and
-// finds the speech; UserTurn has what was said and is not answered yet.
+// The user's turns: audio in, speech noticed, turns committed, transcripts out. SpeechInput hears
+// and finds the speech; UserTurn has the words that are not answered yet.
 
 import Codec
 

@@ -1,13 +1,13 @@
 // One session: the state machine at the centre of the server. Read this first.
 //
-// Its parts own their state and are tested alone: SpeechInput (hears and finds speech), UserTurn
-// (what was said and is not answered yet), Conversation (items), Response (one reply),
-// ReplyPlayback (how replies are heard and interrupted), Speculation (the model's head start) and
-// SessionTools (MCP servers). SessionCore is what the parts see of the session.
+// Its parts own their state and are tested alone. They are SpeechInput (hears and finds speech),
+// UserTurn (words not answered yet), Conversation (items), Response (one reply), ReplyPlayback
+// (hearing and interruption of replies), Speculation (the model's head start) and SessionTools (MCP
+// servers). SessionCore is what the parts see of the session.
 //
-// The session itself conducts them. This file has its state, its inputs and its outputs. What an
-// input means for several parts is in VoiceSession+Turns (the user), VoiceSession+Items (the
-// conversation) and VoiceSession+Responses (the model).
+// The session itself conducts them. This file has its state, its inputs and its outputs. The
+// effects of an input on several parts are in VoiceSession+Turns (the user), VoiceSession+Items
+// (the conversation) and VoiceSession+Responses (the model).
 
 import Codec
 
@@ -47,10 +47,10 @@ public final class VoiceSession: SessionCore {
     private(set) var parameterBytes: UInt32
     /// Hears the user; nil until the first audio comes, so that a text session has none.
     var speechInput: SpeechInput?
-    /// What the user has said that is not answered yet.
+    /// The user's words that are not answered yet.
     var userTurn = UserTurn()
     // The next four, of five bytes together, lie in the padding behind it.
-    /// What the session's model understands. Where it hears audio, its replies wait for no
+    /// The abilities of the session's model. Where it hears audio, its replies wait for no
     /// transcript, and without `audio.input.transcription` none is made.
     let abilities: ModelAbilities
     /// Whether it has an agent that is more than its parameters (`conduct`). That is in the context:
@@ -373,9 +373,9 @@ public final class VoiceSession: SessionCore {
     public func nextOutput() -> SessionOutput? { context.outputs.next() }
 
     /// Every input begins here. All sessions of a shard share one output queue, so the outputs of
-    /// the input before must have been taken: this traps in production, too, because going on would
-    /// send one client what belongs to another. A window that waits in the shard's batch came before the
-    /// input.
+    /// the input before must have been taken. This traps in production, too, because going on would
+    /// send one client what belongs to another. A window that waits in the shard's batch came
+    /// before the input.
     func begin(at now: Instant) {
         precondition(context.outputs.isEmpty, "a session was mutated before its outputs were taken")
         playback?.settleUnsent()

@@ -1,4 +1,4 @@
-// What the server itself says in an agent's session, and when:
+// The phrases that the server itself speaks in an agent's session, and when:
 //
 //   start ──▶ greeting due ── the client has said how it will be heard, or half a second ──▶ greeted
 //                  └── the user speaks or types, or a response begins ──▶ no greeting
@@ -11,7 +11,7 @@
 
 import Codec
 
-/// How far an agent's session has come with what the server itself says.
+/// The state of the phrases that the server itself speaks in an agent's session.
 final class AgentConduct {
     /// How long a client may take to say how it will be heard. 500 ms: clients do so in their first
     /// message, a way to the server and back after `session.created`.
@@ -19,13 +19,13 @@ final class AgentConduct {
 
     /// The agent.
     let agent: SessionAgent
-    /// When the greeting is said at the latest; nil: it was said, or is not wanted any more.
+    /// When the greeting is spoken at the latest. Nil means that it was spoken or is not wanted.
     fileprivate(set) var greetingDue: Instant?
     /// Prompts since the user last spoke.
     fileprivate var prompts = 0
-    /// Whether the farewell was said, or the last silence was: the session ends after it.
+    /// Whether the farewell was spoken. The session ends after it, unless the user speaks.
     fileprivate var isLeaving = false
-    /// The response that speech does not interrupt; nil: there is none.
+    /// The response that speech does not interrupt. Nil means that there is none.
     fileprivate(set) var protectedResponseID: String?
 
     init(_ agent: SessionAgent) { self.agent = agent }
@@ -33,7 +33,7 @@ final class AgentConduct {
     /// Bytes of the object.
     static let objectBytes = HeapBlock.object(AgentConduct.self)
 
-    /// How long the user may be silent; nil: for ever.
+    /// How long the user may be silent. Nil means for ever.
     var silenceMilliseconds: Int? {
         guard let silence = agent.settings.silence else { return nil }
         return isLeaving ? 0 : silence.after.wholeMilliseconds
@@ -48,18 +48,18 @@ final class AgentConduct {
 }
 
 extension VoiceSession {
-    /// How far its agent's session has come; nil: it has no agent.
+    /// The state of its agent's phrases. Nil means that it has no agent.
     var conduct: AgentConduct? { hasAgent ? context.conducts[ObjectIdentifier(self)] : nil }
 
-    /// The language in which the server speaks to the user; nil: it is not known.
+    /// The language in which the server speaks to the user. Nil means that it is not known.
     private var userLanguage: String? { parameters.transcription?.languageHint }
 
-    /// What is said to the user when a turn cannot be answered; nil: nothing.
+    /// The phrase for a user whose turn cannot be answered. Nil means that there is none.
     var apology: String? {
         (conduct?.agent.settings.apology ?? context.apology).text(for: userLanguage)
     }
 
-    /// What is said to a user of whom no words were recognised; nil: nothing.
+    /// The phrase for a user of whom no words were recognised. Nil means that there is none.
     var notUnderstoodPhrase: String? {
         (conduct?.agent.settings.notUnderstood ?? context.notUnderstood).text(for: userLanguage)
     }
@@ -77,7 +77,7 @@ extension VoiceSession {
         conduct.greetingDue = now
     }
 
-    /// Says the greeting once it is due and nobody else has begun.
+    /// Speaks the greeting once it is due, unless the user speaks or a response has begun.
     func greetIfDue(at now: Instant) {
         guard let conduct, let due = conduct.greetingDue, due <= now else { return }
         conduct.greetingDue = nil

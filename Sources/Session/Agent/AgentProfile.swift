@@ -11,11 +11,11 @@ public struct AgentProfile: Sendable {
     public var model: String?
     /// The other parameters of its sessions, as updates in order.
     public var updates: [SessionUpdate]
-    /// What is more than parameters.
+    /// Its settings that are no parameters of the session.
     public var agent: SessionAgent
     /// Telephone numbers whose calls it answers, as carriers write them (E.164: `+493012345`).
     public var numbers: [String]
-    /// Which of its sessions are recorded; nil: the key or the server decides.
+    /// Which of its sessions are recorded. Nil means that the key or the server decides.
     public var recording: RecordingRule?
     /// The longest of its sessions, in seconds, within `SessionAllowance.secondsRange`; nil: no
     /// limit but the key's.

@@ -5,35 +5,35 @@
 
 import Codec
 
-/// What an operator has settled for the sessions of one agent. Shared by all of them.
+/// The operator's settings for the sessions of one agent. Shared by all of them.
 public final class SessionAgent: Sendable {
-    /// What is said when the user says nothing.
+    /// The phrases for a user who stays silent.
     public struct Silence: Sendable {
         /// Times of `after`, as of `idle_timeout_ms` but longer: a caller may look for a card.
         public static let range = 1_000...3_600_000
 
-        /// How long the user is silent after a reply was heard, before something is said. 15 s.
+        /// Silence of the user, after a reply was heard, that brings the next phrase. 15 s.
         public var after = Duration.seconds(15)
-        /// What is said. Empty: nothing, and the session ends after the silence.
+        /// The prompt. Where it is empty, the first silence brings the farewell and the end.
         public var prompt = Phrase.none
-        /// How often that is said before the session ends. 2: one may be missed.
+        /// Prompts in a row before the session ends. 2: one may be missed.
         public var prompts = 2
-        /// What is said before the session ends.
+        /// The phrase before the session ends. Where it is empty, the session ends without one.
         public var farewell = Phrase.none
 
         /// The defaults.
         public init() {}
     }
 
-    /// What is said while the model is slow.
+    /// The phrase for a model that is slow.
     public struct Filler: Sendable {
         /// Times of `after`. A filler of less than 100 ms would precede every answer.
         public static let range = 100...60_000
 
-        /// How long the model has for its first word before it is said. 1.5 s: silence longer than
-        /// that sounds like a fault.
+        /// Time that the model has for its first word before the phrase is spoken. 1.5 s: a longer
+        /// silence sounds like a fault.
         public var after = Duration.milliseconds(1_500)
-        /// What is said.
+        /// The phrase.
         public var phrase = Phrase.none
 
         /// The defaults.
@@ -42,27 +42,27 @@ public final class SessionAgent: Sendable {
 
     /// Its name.
     public let name: String
-    /// What is said first; empty: the user speaks first.
+    /// The phrase that begins the session. Where it is empty, the user speaks first.
     public var greeting: Phrase { settings.greeting }
     /// The settings.
     let settings: Settings
 
     /// The settings of an agent that are no parameters of the protocol's session.
     public struct Settings: Sendable {
-        /// What is said first; empty: the user speaks first.
+        /// The phrase that begins the session. Where it is empty, the user speaks first.
         public var greeting = Phrase.none
         /// Whether speech interrupts the greeting. True; false where it must be heard, such as a
         /// notice that the call is recorded.
         public var isGreetingInterruptible = true
-        /// What happens when the user says nothing; nil: nothing.
+        /// The phrases for a user who stays silent. Nil means that there are none.
         public var silence: Silence?
-        /// What is said while the model is slow; nil: nothing.
+        /// The phrase for a model that is slow. Nil means that there is none.
         public var filler: Filler?
-        /// What is said when a turn cannot be answered; nil: the server's phrase.
+        /// The phrase for a turn that cannot be answered. Nil means the server's phrase.
         public var apology: Phrase?
-        /// What is said when no words were recognised; nil: the server's phrase.
+        /// The phrase for a turn without recognised words. Nil means the server's phrase.
         public var notUnderstood: Phrase?
-        /// What clients may change.
+        /// The fields that clients may change.
         public var clientFields = ClientField.ofTheUser
 
         /// The defaults.
@@ -76,8 +76,9 @@ public final class SessionAgent: Sendable {
     }
 }
 
-/// What a client may change of an agent's session. Formats and the transport of audio, the modality of
-/// replies, transcripts and tracing are always the client's. The raw value is the name in settings.
+/// A field of an agent's session that clients may be allowed to change. Formats and the transport
+/// of audio, the modality of replies, transcripts and tracing are always the client's. The raw
+/// value is the name in settings.
 public enum ClientField: String, CaseIterable, Sendable {
     case instructions, tools, voice, language
     case turnDetection = "turn-detection"
@@ -85,8 +86,8 @@ public enum ClientField: String, CaseIterable, Sendable {
     /// `max_output_tokens`, `truncation` and `reasoning`.
     case limits
 
-    /// What depends on the user's ears, mouth and room, and on the client's buttons. What the agent
-    /// is told, and may do, is its operator's.
+    /// The fields that depend on the user's ears, mouth and room, and on the client's buttons. The
+    /// instructions, the tools and the limits are the operator's.
     public static let ofTheUser: Set<ClientField> = [
         .voice, .language, .turnDetection, .noiseReduction,
     ]

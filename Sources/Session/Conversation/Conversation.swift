@@ -40,7 +40,7 @@ struct Conversation {
     private var entries: [ConversationEntry] = []
     private var audio: KeptAudio
     private let maxItems: UInt32
-    /// What agents want back with later requests; nil until one has asked for it.
+    /// Texts that agents get back with later requests. It is nil until an agent has given one.
     private var agents: AgentMemory?
     /// UTF-8 bytes of all items' text.
     private(set) var textBytes = 0
@@ -239,9 +239,9 @@ struct Conversation {
         return heard
     }
 
-    /// Cuts an assistant's speech at what was probably heard. What the client says later counts, even
-    /// if it is more.
-    /// - Returns: where the item ends now, and its words up to there; nil: it is as it was.
+    /// Cuts an assistant's speech at the estimate of what was heard. A later report of the client
+    /// counts, even if it is more.
+    /// - Returns: where the item ends now, and its words up to there. Nil means no change.
     mutating func cutAtHeard(
         _ id: String, milliseconds: Int
     ) -> (milliseconds: Int, transcript: String)? {
@@ -256,9 +256,9 @@ struct Conversation {
         return (end, heard)
     }
 
-    /// Cuts an assistant's text, which somebody else has spoken, at the words that were heard.
-    /// - Parameter words: as the client reports them; empty: nothing was heard.
-    /// - Returns: what is left of the text; nil: it is as it was.
+    /// Cuts an assistant's text, which the client's carrier has spoken, at the words heard.
+    /// - Parameter words: as the client reports them. Empty means that nothing was heard.
+    /// - Returns: what is left of the text. Nil means that it is unchanged.
     mutating func cutText(of id: String, heard words: String) -> String? {
         guard let index = index(of: id),
             case .message(role: .assistant, content: let content) = entries[index].item.kind,
@@ -352,7 +352,7 @@ struct Conversation {
         }
     }
 
-    /// What has come of the calls whose question to the user is shown, by the question's id.
+    /// Outcomes of the calls whose question to the user is in the context, by the question's id.
     private var approvalOutcomes: [String: String] {
         var outcomes: [String: String] = [:]
         for entry in entries[contextStart...] {
@@ -368,7 +368,7 @@ struct Conversation {
         if let agents { agents.keep(kept) } else { agents = AgentMemory(kept) }
     }
 
-    /// What agents want back, with how many of the messages to a model each of them knows.
+    /// Texts that agents get back, with how many of the messages to a model each of them knows.
     var mementos: [AgentMemento] {
         guard let agents else { return [] }
         return agents.all.map { kept in
@@ -521,8 +521,9 @@ struct Conversation {
         update(saved.item, speech: speech)
     }
 
-    /// The assistant's spoken items from one on that were not cut, each with how much of its audio
-    /// was sent; nil: there is no such item, or the user has written or spoken since.
+    /// The assistant's spoken items, from the given one on, that were not cut, each with how much
+    /// of its audio was sent. Nil means that there is no such item, or that the user has written or
+    /// spoken since.
     func spokenItems(from id: String) -> [(id: String, sent: Int)]? {
         guard let first = index(of: id) else { return nil }
         var spoken: [(id: String, sent: Int)] = []

@@ -8,8 +8,8 @@ import Codec
 
 /// Compares the words of texts.
 enum HeardWords {
-    /// Words at the end of a report that must be found, where all of it is not in the text: the
-    /// report may begin in an earlier message. 3: fewer occur in many places.
+    /// Words at the end of a report that must be found where the whole report is not in the text.
+    /// The report may begin in an earlier message. 3: fewer occur in many places.
     private static let minWords = 3
     /// Bytes at the end of a report that count. 256: they are found in one place of a reply, and a
     /// longer search would only cost time.

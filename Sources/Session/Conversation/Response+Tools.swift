@@ -76,7 +76,7 @@ extension Response {
     }
 
     private func ask(_ written: WrittenApproval) {
-        // What is no object stays as it is, and the call is refused once it is approved.
+        // Arguments that are no object stay as they are. The call is refused once it is approved.
         let arguments = CallArguments.object(written.arguments) ?? written.arguments
         let item = ConversationItem(
             id: written.itemID,

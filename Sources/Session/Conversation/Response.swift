@@ -49,7 +49,7 @@ final class Response {
     var hasSettledApproval = false
     private var thoughts = ThoughtFilter()
     private var splitter: ClauseSplitter
-    /// What is said, and when, if the model has not begun by then. In a box, because few agents have it.
+    /// The phrase for a slow model, and when it is due. In a box, because few agents have it.
     private var filler: Filler?
     /// When the mark at which the text so far ends is taken for the end of a clause.
     private var pauseEnd: Instant?
@@ -60,7 +60,7 @@ final class Response {
     private(set) var incompleteReason: String?
     /// How it ends once its apology is spoken; nil: its model has not failed.
     private(set) var failure: ResponseDescription.Status?
-    /// What the agent wants back with the next request.
+    /// The text that the agent gets back with the next request.
     private var memento: (provider: String, text: String)?
     private(set) var usage = ResponseUsage()
     /// When the user stopped speaking, until the first token has been measured from it; where the
@@ -197,7 +197,7 @@ final class Response {
         advance(at: now)
     }
 
-    /// What the model has written ahead of this response.
+    /// Takes the events that the model has made ahead of this response.
     func handle(_ events: [AgentEvent], at now: Instant) {
         for event in events {
             if case .modelDelta(_, let delta) = event { handle(delta, at: now) }
@@ -220,7 +220,7 @@ final class Response {
     func beginApology(endingAs status: ResponseDescription.Status) {
         failure = status
         incompleteReason = nil
-        // What follows is no answer, and not measured as one.
+        // The apology is no answer, and is not measured as one.
         (speechEnd, asked) = (nil, nil)
         thoughts = ThoughtFilter()
         stage = .writing
@@ -503,8 +503,8 @@ final class Response {
 
     // MARK: A client that is away
 
-    /// The client has lost its connection. This is for a response outside of the conversation; those
-    /// in it are held together. What waits for the socket counts as sent.
+    /// The client has lost its connection. This is for a response outside of the conversation;
+    /// those in it are held together. Audio that waits for the socket counts as sent.
     func handleClientAway(at now: Instant) {
         _ = playout.settleUnsent()
         if !playout.isHeld { context.outputs.append(.dropAudio(responseID: id)) }

@@ -4,9 +4,9 @@
 // The delay is the one at which the levels of the input rise and fall with the reply's. It is the
 // best correlation over all delays, of a second of audible reply, if no other is close and it stays
 // the best. The speech of two people can correlate for half a second by chance, and a user with
-// headphones must never count as an echo: the delay is dropped as soon as it does not hold. The
+// headphones must never count as an echo. So the delay is dropped as soon as it does not hold. The
 // gain of each band follows the input from there on. Input that is clearly louder than the echo can
-// be, in bands and moments in which the reply is soft, is the user's: speech has enough of those
+// be, in bands and moments in which the reply is soft, is the user's. Speech has enough of those
 // even where it is the softer voice.
 //
 // Invariant: before a delay is learned nothing is explained.

@@ -57,7 +57,7 @@ public struct CodecSettings: Equatable, Sendable {
     /// The defaults.
     public init() {}
 
-    /// What a client gets that asked for these.
+    /// The settings that a client asked for, completed by the server's.
     func resolved(_ asked: OpusSettings) -> ResolvedOpusSettings {
         ResolvedOpusSettings(
             bitrate: asked.bitrate ?? opusBitrate, complexity: asked.complexity ?? opusComplexity,

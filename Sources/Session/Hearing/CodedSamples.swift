@@ -10,7 +10,7 @@ struct CodedSamples: Equatable, Sendable {
     /// Bytes of a piece: 251 ms, so that little more is kept than is needed. With an array's header
     /// it is 2 KiB.
     static let pieceBytes = 2_016
-    /// What an array and the allocator take besides.
+    /// Bytes that the array and the allocator add to a piece.
     static let pieceOverhead = 48
     /// Before a piece's codes: the coder's state, `predictor` little-endian and `stepIndex`.
     private static let headerBytes = 4

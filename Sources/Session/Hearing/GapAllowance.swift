@@ -1,6 +1,6 @@
-// How much audio may be made up for lost packets. A gap in the numbers claims that time has passed, so
-// no more of it is filled than has passed by the clock: else a few bytes whose numbers jump would cost
-// what minutes of audio cost. PacketOrder finds the gaps, OpusInput fills them.
+// How much audio may be made up for lost packets. A gap in the numbers claims that time has passed,
+// so no more of it is filled than has passed by the clock. Else a few bytes whose numbers jump
+// would cost what minutes of audio cost. PacketOrder finds the gaps, OpusInput fills them.
 //
 // Invariant: what is made up is at most `maxSamples` and the time since the first gap.
 
@@ -8,8 +8,8 @@ import Codec
 
 /// The allowance of one stream.
 struct GapAllowance {
-    /// What a stream may make up at once, in samples at 16 kHz: one gap of the longest that is filled.
-    /// Packets that were late come in a burst, and so do their gaps.
+    /// Audio that a stream may make up at once, in samples at 16 kHz: the longest gap that is
+    /// filled. Packets that were late come in a burst, and so do their gaps.
     static let maxSamples = SampleRate.hz16000.samples(
         inMilliseconds: OpusInput.maxGapMilliseconds)
 

@@ -25,7 +25,7 @@ struct PacketLog: Equatable, Sendable {
     /// Bytes by which the last piece grows, 160 ms at 24 kb/s: a stream has one such piece, which is
     /// half full in the mean.
     private static let growthBytes = 512
-    /// What an array and the allocator take besides.
+    /// Bytes that the array and the allocator add to a piece.
     private static let pieceOverhead = 40
     private static let longestPlain = 250
     private static let mark: UInt8 = 255

@@ -91,8 +91,8 @@ final class SpeechInput {
     /// Hears a message. One that is longer than its share of the tick is heard in part; the rest of
     /// it waits in `unheard`.
     /// - Parameters:
-    ///   - recording: is told what is heard; nil: the session is not recorded.
-    ///   - hear: takes a run of samples; false: some of them found no room.
+    ///   - recording: notes the audio that is heard. Nil means that the session is not recorded.
+    ///   - hear: takes a run of samples. It returns false where some of them found no room.
     func handleMessage(
         _ payload: RawSpan, number: UInt16?, format: AudioFormat, eventID: String?,
         _ context: SessionContext, recording: SessionRecording?, at now: Instant,

@@ -1,5 +1,5 @@
 // A long message of audio is heard in shares. The rest that has no room in a tick of the event loop
-// waits here, and the session hears more of it (`VoiceSession.handleUnheardAudio(at:)`) before the
+// waits here. The session hears more of it (`VoiceSession.handleUnheardAudio(at:)`) before the
 // shell hands over anything else of its client. Audio is refused before any of it is heard.
 //
 // Invariant: a message in shares has the same effect as the message at once. Shares are cut where
@@ -51,8 +51,8 @@ final class UnheardAudio {
 /// 16 kHz. Opus packets and short messages are never cut, so that they may exceed their share.
 struct AudioShares {
     /// The shortest share, and the longest message that is never cut. 100 ms: five ordinary
-    /// packets, and about 0.2 ms of work, so that each of many clients that send faster than real
-    /// time delays a tick only a little.
+    /// packets, and about 0.2 ms of work. So each of many clients that send faster than real time
+    /// delays a tick only a little.
     static let leastMilliseconds = 100
 
     /// Audio received when the tick has used its time up.

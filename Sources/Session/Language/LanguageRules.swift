@@ -1,7 +1,7 @@
-// What the parts of a session know of a language: its words, and how fast it is spoken. Each
-// language has a file beside this one. Used by TurnEndEstimator, InterruptionWords,
-// ClauseSplitter, ItemSpeech and RecordRedaction. Marks of punctuation are not here: many languages
-// share them, and they stand where they are read.
+// The words of a language and its pace of speech, for the parts of a session. Each language has a
+// file beside this one. Used by TurnEndEstimator, InterruptionWords, ClauseSplitter, ItemSpeech and
+// RecordRedaction. Marks of punctuation are not here: many languages share them, and they stand
+// where they are read.
 //
 // Words are in small letters, without marks around them.
 

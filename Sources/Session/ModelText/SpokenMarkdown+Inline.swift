@@ -1,8 +1,8 @@
 // Markdown within a line: links become their text, and images their description. Tags and marks of
 // emphasis are left out. SpokenMarkdown reads the lines.
 //
-// Most constructs are known by what follows them, so a character or a few are held back. What is not
-// the construct that it looked like is plain text.
+// Most constructs are known by what follows them, so a character or a few are held back. Text that
+// is not the construct that it looked like is plain text.
 
 import Codec
 
@@ -68,7 +68,7 @@ extension SpokenMarkdown {
 
     /// The line is complete: what is held back is decided.
     mutating func endWords() {
-        // What is read again may hold something back itself.
+        // Text that is read again may hold something back itself.
         while hold != .nothing {
             let ended = hold
             hold = .nothing

@@ -4,8 +4,8 @@
 // Agents replaces numbers and signs for the embedded voices.
 //
 // This is the one place where a reply becomes words for a voice. Speech services and the embedded
-// voices get a clause at a time (`plain`), a carrier that speaks itself gets the reply while it is
-// written (`append`), and HeardWords finds in the reply what such a carrier has said (`words`).
+// voices get a clause at a time (`plain`). A carrier that speaks itself gets the reply while it is
+// written (`append`). HeardWords finds in the reply what such a carrier has said (`words`).
 // SpokenMarkdown+Inline has what stands within a line.
 //
 // Invariant: every input gives some output, the same however it is cut. Each character is looked at a
@@ -39,7 +39,7 @@ package struct SpokenMarkdown {
         case code
     }
 
-    /// What is held back within a line.
+    /// The kind of construct that is held back within a line.
     enum Hold {
         case nothing
         /// Behind a backslash: the next character is plain text.
@@ -62,7 +62,7 @@ package struct SpokenMarkdown {
 
     var place = Place.head
     var hold = Hold.nothing
-    /// What is held back, and the label before it.
+    /// The text that is held back, and the label before it.
     var held: [Piece] = []
     var label: [Piece] = []
     /// Brackets that are open in the address of a link, and the one that closes it.
@@ -125,7 +125,7 @@ package struct SpokenMarkdown {
         return takeOutput()
     }
 
-    /// A word that is said.
+    /// A spoken word.
     struct Word: Equatable {
         /// Its letters and digits, in small letters.
         let letters: String

@@ -15,7 +15,7 @@ import Codec
 
 /// A tag that is being read.
 struct ThoughtTag {
-    /// What a tag does.
+    /// The effect of a tag.
     enum Kind: Equatable {
         /// A thought begins, or ends.
         case opening, closing
@@ -36,7 +36,7 @@ struct ThoughtTag {
 
     private enum Place { case start, name, attributes, end }
 
-    /// What has been read.
+    /// The bytes read so far.
     private(set) var bytes: [UInt8]
     private var place = Place.start
     private var isClosing = false

@@ -50,7 +50,7 @@ public protocol AgentHost: Sendable {
     /// are left are taken off at the end of the task. The default books nothing.
     func charge(_ bytes: Int)
 
-    /// What the server knows of the session that the task works for; nil: it works for none, or
+    /// Facts of the session that the task works for. Nil means that it works for none, or that
     /// nothing is known. The default is nil.
     func sessionFacts() async -> SessionFacts?
 
@@ -173,14 +173,14 @@ public protocol UpstreamResponse: AnyObject, Sendable {
     func nextChunk() async throws -> [UInt8]?
 
     /// Says that the answer is complete, but for what may be left out. The transfer then ends by
-    /// itself or after `limit`, as if the service had ended it, and dropping the last reference
-    /// does not end it before: its connection may serve the next request. Called once; does nothing
-    /// by default.
+    /// itself or after `limit`, as if the service had ended it. Dropping the last reference does
+    /// not end it before, because its connection may serve the next request. Called once; does
+    /// nothing by default.
     func expectEnd(within limit: Duration)
 }
 
 extension UpstreamResponse {
-    /// Nothing is said of the body.
+    /// The media type of the body is not known.
     public var contentType: String? { nil }
 
     /// It points nowhere.
@@ -211,8 +211,8 @@ public enum AgentError: Error, Equatable, Sendable {
     case rateLimited(retryAfter: Duration, detail: String = "")
     /// A model or speech service failed: HTTP status (0 when none came) and what it said.
     case upstream(status: Int, message: String)
-    /// A service reported an error within an answer that had begun with a 2xx status: the status of
-    /// the same error before an answer (0 where it is unknown), and what it said.
+    /// A service reported an error within an answer that had begun with a 2xx status. `status` is
+    /// that of the same error before an answer (0 where it is unknown), `message` is the service's.
     case brokenOff(status: Int, message: String)
     /// The service answered with something that cannot be understood; `detail` is for the operator
     /// alone.

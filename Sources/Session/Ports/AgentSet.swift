@@ -26,7 +26,7 @@ public struct AgentSet: Sendable {
     /// description is one line for the operator.
     public var rereadProfiles: (@Sendable () throws -> AgentProfiles)?
 
-    /// What the conversation page is told of the agents.
+    /// Facts for the conversation page about the agents.
     public var page = PageAgents()
 
     /// Creates a set.
@@ -41,9 +41,9 @@ public struct AgentSet: Sendable {
     }
 }
 
-/// What the conversation page is told of the agents that answer it.
+/// Facts for the conversation page about the agents that answer it.
 public struct PageAgents: Equatable, Sendable {
-    /// What answers.
+    /// The kind of agent that answers.
     public enum Kind: String, Sendable {
         /// The demo agent that repeats what it hears.
         case echo
@@ -53,15 +53,16 @@ public struct PageAgents: Equatable, Sendable {
         case model
     }
 
-    /// What answers.
+    /// The kind of agent that answers.
     public var kind: Kind
-    /// The name of the model that answers by default; nil: it has none, or the client names it.
+    /// The name of the model that answers by default. Nil means that it has none, or that the
+    /// client names it.
     public var model: String?
     /// The voices that a user may choose from, the standard one first; empty: they are not known.
     public var voices: [PageVoice] = []
     /// Labels of the tool servers that the page is to offer to it.
     public var toolServers: [String]
-    /// Base URL where a model of this machine may run; nil: the page is told of none.
+    /// Base URL where a model of this machine may run. Nil means that the page learns of none.
     public var localModelURL: String?
     /// Whether that model answers here.
     public var usesLocalModel: Bool

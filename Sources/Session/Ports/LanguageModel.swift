@@ -29,14 +29,14 @@ public struct ModelAbilities: Equatable, Sendable {
 public enum ModelMessage: Equatable, Sendable {
     case system(String)
     case user(String)
-    /// What the user said, mono at 16 kHz; only for a model that hears audio.
+    /// The user's speech, mono at 16 kHz; only for a model that hears audio.
     case userAudio(HeardAudio)
     /// A message of several parts, or of an image, in their order.
     case userParts([UserPart])
     case assistant(String)
     /// A call that the model made; `arguments` is JSON text.
     case functionCall(callID: String, name: String, arguments: String)
-    /// What the client answered to it.
+    /// The client's answer to the call.
     case functionOutput(callID: String, output: String)
 }
 
@@ -115,7 +115,7 @@ public struct ModelRequest: Equatable, Sendable {
     public var maxOutputTokens: Int?
     /// The turn; nil where no session asks, as for a text request.
     public var turn: TurnIdentity?
-    /// What was heard of the newest reply; nil where it was not cut.
+    /// The part of the newest reply that was heard. It is nil where the reply was not cut.
     public var heard: HeardReply?
     /// The newest memento of the conversation, last, and the newest one whose reply was heard
     /// whole; one where they are the same, none where no agent gave one.
@@ -150,10 +150,10 @@ public enum ModelDelta: Equatable, Sendable {
     case usage(inputTokens: Int, cachedTokens: Int, outputTokens: Int)
     /// The reply stopped at the token limit or a filter: `max_output_tokens`, `content_filter`.
     case incomplete(reason: String)
-    /// A message of the reply is complete, though the reply goes on: what is said while the agent's
-    /// tools run. Its text is spoken at once, and text that follows is another item.
+    /// A message of the reply is complete, though the reply goes on: words for the time in which
+    /// the agent's tools run. Its text is spoken at once, and text that follows is another item.
     case messageEnded
-    /// What the agent wants back with the next request; may come once, at any time.
+    /// A text that the agent gets back with the next request; may come once, at any time.
     case memento(provider: String, text: String)
     /// An event of the agent for the client, as it came.
     case agentEvent(type: String, value: RawJSON)
@@ -223,8 +223,8 @@ public protocol LanguageModel: Sendable {
     /// Its turns by provider and outcome; none by default. Any thread may ask.
     var providers: [ModelProviderCounts] { get }
 
-    /// Looks whether its services can be used, when the server starts. What is wrong is reported to
-    /// the host. By default nothing is looked at.
+    /// Checks whether its services can be used, when the server starts. Faults are reported to the
+    /// host. By default nothing is checked.
     func checkServices(on host: any AgentHost) async
 
     /// Answers a request: calls `reply` for every piece, returns when the reply is complete.

@@ -1,7 +1,7 @@
 // The memory of a part that may keep a model in this process. A part that is a recogniser and a
 // synthesiser at once has one answer for both ports, so both refine this one.
 
-/// What a part adds to the process apart from any session.
+/// The memory that a part adds to the process apart from any session.
 public protocol ModelMemory: Sendable {
     /// Bytes that it adds to the process, at most: a model and what its runs take. They are the server's
     /// own memory, for which no client is refused or closed where the server's limit has room for them.

@@ -17,9 +17,9 @@ public protocol RecordingKeeper: Sendable {
     func shutdown()
 }
 
-/// What came of a session since its last chunk.
+/// The audio of a session since its last chunk.
 public struct RecordingChunk: Sendable {
-    /// What follows after it.
+    /// Whether more of the recording follows.
     public enum Sequel: Equatable, Sendable {
         /// More of the recording.
         case more
@@ -32,7 +32,7 @@ public struct RecordingChunk: Sendable {
 
     /// `sess_…`
     public let sessionID: String
-    /// Whether the session began elsewhere, or was given up before, so that there may be other
+    /// Whether the session was restored, here or from elsewhere, so that there may be other
     /// recordings of it.
     public let isContinued: Bool
     /// When the recording began: the origin of its timeline.
@@ -43,7 +43,7 @@ public struct RecordingChunk: Sendable {
     public var user: RecordedAudio
     /// The agent as played.
     public var agent: RecordedAudio
-    /// What follows.
+    /// Whether more of the recording follows.
     public var sequel = Sequel.more
 
     /// Creates a chunk.

@@ -1,10 +1,10 @@
 // A failure of a service that the operator has configured (a model, a speech service, an MCP
-// server), as the operator needs it: where the request went, what came back, and what to do. Agents
+// server), for the operator. It says where the request went, what came back, and what to do. Agents
 // report it to their host; the server writes a line of its log and counts it
 // (Server/Observation/ServiceFaultLog).
 //
-// Not here: what the client is told (AgentError), which names no address and repeats no words of
-// the service.
+// Not here: the client's error (AgentError), which names no address and repeats no words of the
+// service.
 
 /// One failure of a configured service.
 public struct ServiceFault: Equatable, Sendable {
@@ -12,15 +12,15 @@ public struct ServiceFault: Equatable, Sendable {
     public var service: String
     /// Where the request went, without credentials and without its query.
     public var url: String
-    /// What happened, in the words of the service where it has some.
+    /// The fault, in the words of the service where it has some.
     public var reason: String
-    /// The status of the answer; 0: none came.
+    /// The status of the answer. 0 means that none came.
     public var status = 0
-    /// The media type of the answer; nil: none was named.
+    /// The media type of the answer. Nil means that none was named.
     public var contentType: String?
     /// The beginning of the answer's body; empty where it says no more than the reason.
     public var beginning = ""
-    /// What the operator can do about it.
+    /// The remedy that the operator has.
     public var advice = ""
     /// Whether the request was answered nonetheless: there is something to mend, and no failure.
     public var isTolerated = false

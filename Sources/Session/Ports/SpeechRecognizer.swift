@@ -67,8 +67,8 @@ public protocol SpeechRecognizer: ModelMemory {
     /// is not reported here, but by `transcribe`, which meets it again. The default does nothing.
     func prepare(on host: any AgentHost) async
 
-    /// Looks whether its service can be used, when the server starts. What is wrong is reported to
-    /// the host. By default there is no service.
+    /// Checks whether its service can be used, when the server starts. Faults are reported to the
+    /// host. By default there is no service.
     func checkRecognizer(on host: any AgentHost) async
 }
 

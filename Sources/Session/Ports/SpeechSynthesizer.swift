@@ -24,7 +24,7 @@ public struct SpeechRequest: Equatable, Sendable {
 
 /// A run of synthesised speech.
 public struct SpeechChunk: Sendable {
-    /// What the run is made of.
+    /// The audio of a run: samples or packets.
     public enum Payload: Sendable {
         /// Mono samples; the rate is a multiple of 50 Hz, so that 20 ms are whole samples.
         case samples([Int16], rate: SampleRate)
@@ -33,7 +33,7 @@ public struct SpeechChunk: Sendable {
         case opus(OpusPackets)
     }
 
-    /// What the run is made of. One rate within one request, and packets before samples: Opus of a
+    /// The audio of the run. One rate within one request, and packets before samples: Opus of a
     /// service that cannot be passed on any further is decoded from there on.
     public var payload: Payload
     /// Whether another voice than the one that was asked for spoke it, because the workers were
@@ -77,8 +77,8 @@ public protocol SpeechSynthesizer: ModelMemory {
     /// does nothing.
     func prepareVoice(on host: any AgentHost) async
 
-    /// Looks whether its service can be used, when the server starts. What is wrong is reported to
-    /// the host. By default there is no service.
+    /// Checks whether its service can be used, when the server starts. Faults are reported to the
+    /// host. By default there is no service.
     func checkSynthesizer(on host: any AgentHost) async
 }
 

@@ -1,13 +1,14 @@
-// The agent's side of a recording: what was played of its replies, and when. PlayoutTimeline says what
-// was sent and how much of it was heard; a run that was sent waits here until it was heard, and what
-// was cut off never gets into the recording.
+// The agent's side of a recording: what was played of its replies, and when. PlayoutTimeline says
+// what was sent and how much of it was heard. A run that was sent waits here until it was heard.
+// Audio that was cut off never gets into the recording.
 //
-// Invariant: runs wait in the order of their sending; what is recorded was heard, a packet of Opus to
-// its last sample or, where the reply was cut inside it, as a whole.
+// Invariant: runs wait in the order of their sending, and only audio that was heard is recorded. A
+// packet of Opus is recorded as a whole: when it was heard to its last sample, or when the reply is
+// cut inside it.
 
 import Codec
 
-/// What of the replies was heard. Confined to its shard's thread.
+/// Audio of the replies that was heard. Confined to its shard's thread.
 final class PlayedTrack {
     private struct Waiting {
         /// Where it begins on the playout timeline, in samples at 48 kHz.
@@ -16,7 +17,7 @@ final class PlayedTrack {
         var end: Int { start + run.length }
     }
 
-    /// Tells the user that the session is recorded; nil: nothing does.
+    /// Tells the user that the session is recorded. Nil means that nothing does.
     var beep: RecordingBeep?
     private var waiting: [Waiting] = []
     private var played = RecordedAudio()
@@ -68,7 +69,7 @@ final class PlayedTrack {
         if isCut { forget() }
     }
 
-    /// What was sent from a position on is sent again, or will not be heard.
+    /// Audio that was sent from a position on is sent again, or will not be heard.
     func rewind(to position: Int) {
         waiting.removeAll { $0.start >= position }
         known = nil

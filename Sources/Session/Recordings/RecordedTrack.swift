@@ -16,9 +16,9 @@ import Codec
 public struct RecordedTrack: Sendable {
     /// A piece of the track.
     public enum Piece: Equatable, Sendable {
-        /// Nothing was said for so many samples at 48 kHz.
+        /// Silence of so many samples at 48 kHz.
         case silence(samples: Int)
-        /// So much was said and lost, in samples at 48 kHz.
+        /// Lost audio of so many samples at 48 kHz.
         case loss(samples: Int)
         /// A packet of Opus, or samples.
         case audio(AudioFormat, ArraySlice<UInt8>, samples: Int)
@@ -93,7 +93,7 @@ public struct RecordedTrack: Sendable {
         return .audio(run.format, bytes, samples: Int(run.samples))
     }
 
-    /// How far a gap in the numbers may run ahead of the time that has passed.
+    /// The most by which a gap in the numbers may run ahead of the time that has passed: 1 s.
     private static let slack = SampleRate.hz48000.hertz
 
     /// How much later a run ended than if it had followed the track's position, in samples.
@@ -104,8 +104,9 @@ public struct RecordedTrack: Sendable {
         return Int(scaled / 1_000_000) - position - Int(run.samples)
     }
 
-    /// The pause before the run at the head: the least lateness, without what was lost, of it and of
-    /// those that came within the jitter after it; nil: one of them shows that there is none.
+    /// The pause before the run at the head: the least lateness, without what was lost, of it and
+    /// of those that came within the jitter after it. Nil means that one of them shows that there
+    /// is none.
     private mutating func pause(before first: RecordedAudio.Run) -> Int? {
         var end = position
         var least = Int.max

@@ -1,10 +1,10 @@
-// What a record of a conversation is made of, as values. SessionRecorder makes them on the shard's
-// thread and hands them to a RecordKeeper; RecordWriter+JSON writes them elsewhere. Here is no JSON and
-// no clock: an instant is a shard's, and the keeper knows what time of day it was.
+// The parts of a record of a conversation, as values. SessionRecorder makes them on the shard's
+// thread and hands them to a RecordKeeper; RecordWriter+JSON writes them elsewhere. Here is no JSON
+// and no clock: an instant is a shard's, and the keeper knows what time of day it was.
 
 import Codec
 
-/// What has changed of one session since its last change.
+/// The changes of one session since the change before.
 public struct RecordChange: Sendable {
     /// `sess_…`
     public var sessionID: String
@@ -12,7 +12,7 @@ public struct RecordChange: Sendable {
     public var fence: UInt64
     /// When the change was taken.
     public var takenAt: Instant
-    /// What the session is and has used so far.
+    /// The facts of the session, and its use so far.
     public var summary: SessionSummary
     /// Items that are new, or that have changed, in the conversation's order.
     public var items: [RecordedItem] = []
@@ -40,7 +40,7 @@ public struct RecordChange: Sendable {
     }
 }
 
-/// What a session is, and what it has used so far.
+/// The facts of a session, and its use so far.
 public struct SessionSummary: Sendable {
     /// When it began in this process.
     public var startedAt: Instant
@@ -59,7 +59,7 @@ public struct SessionSummary: Sendable {
     public var model = ""
     /// The voice.
     public var voice = ""
-    /// What the agent answers with.
+    /// The modality of the agent's answers.
     public var outputModality = OutputModality.audio
     /// The format of the user's audio.
     public var inputFormat = AudioFormat.pcm
@@ -80,7 +80,7 @@ public struct SessionSummary: Sendable {
 
 /// An item of a conversation, and how much of it was heard.
 public struct RecordedItem: Sendable {
-    /// The item. The transcript of a reply is what was heard of it, where that is less than was said.
+    /// The item. The transcript of a reply has only the words that were heard.
     public var item: ConversationItem
     /// When it came into the conversation.
     public var addedAt: Instant
@@ -143,7 +143,7 @@ public struct SessionEnd: Equatable, Sendable {
     public var reason: Reason
     /// The close code (RFC 6455 §7.4) that was sent or received; nil: none.
     public var closeCode: WebSocketCloseCode?
-    /// What the server said; empty: nothing.
+    /// The server's message. It is empty where there is none.
     public var message = ""
 
     /// Creates an end.

@@ -9,7 +9,7 @@ public enum RecordJSON {
         text { $0.item(item, in: .ga) }
     }
 
-    /// What a session is.
+    /// The facts of a session.
     public static func facts(_ summary: SessionSummary) -> String {
         text { json in
             json.object { json in

@@ -14,7 +14,7 @@ public protocol RecordKeeper: Sendable {
     /// Whether `reload` reads something.
     var isReloadable: Bool { get }
 
-    /// Reads what it has from files anew. What cannot be used changes nothing, and is thrown.
+    /// Reads what it has from files anew. A bad file changes nothing, and its error is thrown.
     func reload() throws
 
     /// Writes all that waits, as far as that is possible, and ends. It may take seconds.

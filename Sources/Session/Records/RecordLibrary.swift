@@ -29,10 +29,10 @@ public struct RecordSearch: Equatable, Sendable {
         public init(startedAt: Int, id: String) { (self.startedAt, self.id) = (startedAt, id) }
     }
 
-    /// What occurs in the id, in a fact of the session (model, name of the key, numbers of a call), or in
-    /// what was said; empty: all sessions. Case does not count in ASCII.
+    /// Text in the id, in a fact of the session (model, name of the key, numbers of a call), or in
+    /// the conversation. Empty means all sessions. Case does not count in ASCII.
     public var text = ""
-    /// The list begins behind this place; nil: with the newest session.
+    /// The list begins behind this place. Nil means that it begins with the newest session.
     public var after: Place?
     /// At most so many. 1…100.
     public var limit = 50
@@ -126,7 +126,7 @@ public enum RecordFinding: Equatable, Sendable {
     case missing
     /// It has not ended, so that more is still written of it.
     case open
-    /// What keeps it cannot be used now; one line says why.
+    /// The store of the sessions cannot be used now; one line says why.
     case failed(String)
 }
 

@@ -3,7 +3,7 @@
 
 import Codec
 
-/// What is taken out of the words of a conversation.
+/// The words that are taken out of a conversation.
 public enum RecordRedaction: String, CaseIterable, Sendable {
     /// Nothing.
     case none
@@ -13,7 +13,7 @@ public enum RecordRedaction: String, CaseIterable, Sendable {
     /// All words, with the arguments and results of functions. Times, tokens and latencies stay.
     case text
 
-    /// What stands for the words that were taken out.
+    /// The text in place of the words that were taken out.
     static let placeholder = "[redacted]"
 
     /// Takes it out of a change.

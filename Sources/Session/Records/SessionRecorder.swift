@@ -9,8 +9,8 @@ import Codec
 
 /// The recorder of one session. Confined to its shard's thread.
 public final class SessionRecorder {
-    /// Time in which changes gather. 500 ms: with the time of a write, less than a second of a
-    /// conversation is lost where the process is killed, and a typed turn is one change.
+    /// Time in which changes gather. 500 ms: with the time of a write, a killed process loses less
+    /// than a second of a conversation, and a typed turn is one change.
     public static let interval = Duration.milliseconds(500)
 
     private let keeper: any RecordKeeper
@@ -122,7 +122,7 @@ public final class SessionRecorder {
     /// The session's ledger at the end of a tick.
     public func noteLedger(bytes: Int) { summary.peakBytes = max(summary.peakBytes, bytes) }
 
-    /// The session ends. What is noted first counts: it is the cause, what follows are its effects.
+    /// The session ends. The end that is noted first counts: it causes the later ones.
     public func noteEnd(_ end: SessionEnd) { if self.end == nil { self.end = end } }
 
     private func plan(_ now: Instant) { deadline = deadline ?? now + Self.interval }

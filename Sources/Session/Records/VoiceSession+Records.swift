@@ -1,4 +1,4 @@
-// What a record reads off a session: items as they are now, with how much of them was heard.
+// The items of a session for a record: as they are now, with how much of them was heard.
 
 import Codec
 

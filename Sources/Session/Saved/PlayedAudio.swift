@@ -1,5 +1,5 @@
-// What a client that comes back says about the audio that it has. What follows from it is
-// PlayoutTimeline's and VoiceSession+Away's.
+// A returning client's report of the audio that it has. PlayoutTimeline and VoiceSession+Away act
+// on it.
 //
 // Invariant: the length is within a range in which no sum of samples overflows.
 

@@ -30,7 +30,7 @@ extension Response {
         reply.isSpoken = outputs.indices.contains {
             outputs[$0].isAudio && speaker.sentMilliseconds($0) > 0
         }
-        // What the client has silenced stays so.
+        // An item that the client has silenced stays silent.
         reply.parts.removeAll { part in
             outputs.contains { $0.item.id == part.itemID && $0.cut != nil }
         }

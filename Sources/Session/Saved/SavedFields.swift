@@ -1,5 +1,5 @@
-// Checked reading of saved JSON: each member has a type and a range. What is missing or out of range
-// is an error that names the member.
+// Checked reading of saved JSON: each member has a type and a range. A member that is missing or
+// out of range is an error that names it.
 //
 // Invariant: a number that is read is within its range, a text within its length.
 

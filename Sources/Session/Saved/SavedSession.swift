@@ -1,11 +1,12 @@
-// The state of a session that another process needs to go on with it, and its form in a store. What
-// changes at different times is in different fields: the head (small: what is heard and what is to
-// follow), the settings, the order of the items, what agents want back, and one field for each item.
-// VoiceSession+Saving makes the state, VoiceSession+Restoring uses it.
+// The state of a session that another process needs to go on with it, and its form in a store.
+// Parts that change at different times are in different fields: the head, the settings, the order
+// of the items, the texts that agents get back, and one field for each item. The head is small:
+// what was heard, and what is to follow. VoiceSession+Saving makes the state,
+// VoiceSession+Restoring uses it.
 //
-// Not in it: audio of the user that no turn has taken or that is being recognised, what responses
-// outside of the conversation have said, questions about calls that the client has not answered, and
-// the connections of MCP servers, which are made anew.
+// Not in it: audio of the user that no turn has taken or that is being recognised, and the words of
+// responses outside of the conversation. Questions about calls that the client has not answered are
+// not in it either. Nor are the connections of MCP servers, which are made anew.
 //
 // Invariant: a state that was read has only values within their ranges. An item that is missing or
 // cannot be read is left out: one strange item does not cost the conversation.
@@ -47,13 +48,13 @@ public struct SavedSession: Equatable, Sendable {
     var isTurnUnanswered = false
     /// Items whose words are being recognised.
     var awaitedIDs: [String] = []
-    /// What agents want back, the newest last.
+    /// The texts that agents get back, the newest last.
     var memory: [AgentMemory.Kept] = []
     /// The response in flight in the conversation, which ends with this process.
     var responseID: String?
     /// Responses in flight outside of it, which end too.
     var otherResponseIDs: [String] = []
-    /// What the client has not heard; nil: it has heard all.
+    /// The reply that the client has not heard to its end. Nil means that it has heard all.
     var reply: UnheardReply?
     /// Whether speech is sent or being sent that the client has not heard, so that `reply` changes
     /// with time alone.
@@ -75,20 +76,20 @@ public struct SavedSession: Equatable, Sendable {
 
     // MARK: Writing
 
-    /// What is written, because it has changed.
+    /// The parts that are written, because they have changed.
     public struct Parts: OptionSet, Sendable {
         /// A bit for each part.
         public let rawValue: UInt8
         /// The parts of these bits.
         public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-        /// What was heard, and what is to follow; some hundred bytes.
+        /// The head: what was heard, and what is to follow. Some hundred bytes.
         public static let head = Parts(rawValue: 1)
         /// The settings, which `session.update` changes.
         public static let settings = Parts(rawValue: 2)
         /// The ids of the items, which change with each item that comes or goes.
         public static let order = Parts(rawValue: 4)
-        /// What agents want back, which changes with the end of a response and when items go.
+        /// The texts of agents, which change with the end of a response and when items go.
         public static let memory = Parts(rawValue: 8)
         /// Everything, as at the first time.
         public static let all: Parts = [.head, .settings, .order, .memory]

@@ -2,8 +2,8 @@
 
 import Codec
 
-/// Why a saved session cannot be restored. What was saved comes from a store that others can write
-/// to, so each of these is expected.
+/// Why a saved session cannot be restored. Others can write to the store that it comes from, so
+/// each of these is expected.
 public enum SavedSessionError: Error, Equatable, Sendable {
     /// There is no field of this name.
     case missing(String)

@@ -1,6 +1,6 @@
-// The words of replies that the client has not heard: from the beginning of the word that was cut off
-// to the end of what the model wrote. The items end where they were heard, and the rest is said by a
-// response of its own, without the model.
+// The words of replies that the client has not heard: from the beginning of the word that was cut
+// off to the end of what the model wrote. The items end where they were heard. A response of its
+// own speaks the rest, without the model.
 //
 // Invariant: each word of a reply is in its item or in the rest; only the word at the cut may have
 // begun to be heard before.
@@ -8,11 +8,11 @@
 import Codec
 
 extension SessionCore {
-    /// How far a client that adds up its chunks may be wrong: a frame.
+    /// The most by which a client that adds up its chunks may be wrong: a frame.
     private static var roundingMilliseconds: Int { 20 }
 
-    /// Which items the client has not heard to their ends, by its own word. What it names decides:
-    /// items before that were heard, those after it were not.
+    /// Which items the client has not heard to their ends, by its own report. The item that it
+    /// names decides: items before it were heard, those after it were not.
     /// - Parameter stored: what the server knows; this counts where the client says nothing, or names
     ///   an item that is unknown.
     func unheardParts(
@@ -37,8 +37,8 @@ extension SessionCore {
         return parts
     }
 
-    /// Cuts items at what was heard. One of which no whole word was heard is deleted: all of it is
-    /// said again.
+    /// Cuts items at what was heard. An item of which no whole word was heard is deleted: all of it
+    /// is spoken again.
     /// - Parameter announces: whether the client is told; it is not where it gets all items anew.
     /// - Returns: the words that were cut off, in order.
     func cut(_ parts: [UnheardReply.Part], announces: Bool) -> String {
@@ -67,7 +67,7 @@ extension SessionCore {
         return rest
     }
 
-    /// What comes after the beginning of a text, without the white space around it; empty: no word.
+    /// The words after the beginning of a text, without white space around them. It may be empty.
     private static func words(of text: String, after beginning: String) -> String {
         let rest = Array(text.utf8.dropFirst(beginning.utf8.count))
         guard let first = rest.firstIndex(where: { $0 > 32 }),

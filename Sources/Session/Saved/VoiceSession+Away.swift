@@ -4,12 +4,12 @@
 //   here ── connection lost ──▶ away ── back ──▶ here
 //                                 └── speech in progress ends after the usual silence
 //
-// Speech in progress is committed and not dropped: the user said it, and nobody says it again to a
-// client that was gone for a moment. It ends by the silence that turn detection waits for, counted
-// from the last audio, so a shorter break does not split an utterance. Without turn detection the
-// audio stays in the buffer, and the client commits it when it is back.
+// Speech in progress is committed and not dropped: the user does not repeat it for a client that
+// was gone for a moment. It ends by the silence that turn detection waits for, counted from the
+// last audio, so a shorter break does not split an utterance. Without turn detection the audio
+// stays in the buffer, and the client commits it when it is back.
 //
-// Invariant: while the client is away, no audio is sent, and nobody is prompted to speak.
+// Invariant: while the client is away, no audio is sent, and the user is not prompted to speak.
 
 import Codec
 
@@ -28,8 +28,8 @@ extension VoiceSession {
         finish(at: now)
     }
 
-    /// The client is back. Audio after what it has is sent again. What cannot be sent again, because
-    /// its response is done, is said again by a response of its own.
+    /// The client is back. Audio after what it has is sent again. Audio of a response that is done
+    /// cannot be sent again: a response of its own speaks those words.
     /// - Parameter played: the audio that the client has; nil: what it had probably played when it
     ///   went away. Audio of a response in flight that is not kept any more counts as heard.
     public func handleClientBack(played: PlayedAudio?, at now: Instant) {
@@ -48,7 +48,7 @@ extension VoiceSession {
         finish(at: now)
     }
 
-    /// What of the replies the client has not heard by its own word.
+    /// The parts of the replies that the client has not heard, by its own report.
     private func unheardParts(after played: PlayedAudio, at now: Instant) -> [UnheardReply.Part] {
         playback?.unheardParts(after: played, at: now) ?? unheardParts([], played)
     }

@@ -1,14 +1,14 @@
-// A session that goes on where another process has left it. The conversation, the settings and what
-// agents want back are as they were. What was in flight is settled:
+// A session that goes on where another process has left it. The conversation, the settings and the
+// texts of agents are as they were. The work that was in flight is settled:
 //
-// - A reply of which something was heard ends there, and the rest of what its model wrote is said. It
-//   is `completed` where the model had finished, and else `incomplete` (`interrupted_by_restart`).
-// - A reply of which nothing was heard is said whole where the model had finished. Else its model is
-//   asked again.
-// - Calls of tools that were in flight have failed, and the model is told.
-// - Words that were being recognised are lost, and the client is told.
+// - A reply of which something was heard ends there, and the rest of its model's words is spoken.
+//   It is `completed` where the model had finished, else `incomplete` (`interrupted_by_restart`).
+// - A reply of which nothing was heard is spoken whole where the model had finished. Else its model
+//   is asked again.
+// - Calls of tools that were in flight have failed, and the model sees that they have.
+// - Words that were being recognised are lost, and an event to the client says so.
 //
-// Invariant: no word of a reply is said that was heard, but the one in progress.
+// Invariant: a word that was heard is not spoken again, except the one that was being spoken.
 
 import Codec
 
@@ -33,7 +33,7 @@ extension VoiceSession {
     /// session that was made from the same state.
     /// - Parameters:
     ///   - played: the audio that the client has; nil: the estimate of when the state was saved.
-    ///   - announcesItems: whether the client gets all items anew. Else it is told what has changed.
+    ///   - announcesItems: whether the client gets all items anew. Else it gets the changes.
     public func startRestored(
         _ saved: SavedSession, played: PlayedAudio?, announcesItems: Bool, at now: Instant
     ) {
@@ -80,8 +80,8 @@ extension VoiceSession {
         }
     }
 
-    /// The model is asked again: what it wrote before, and nobody heard, is not in the conversation.
-    /// Calls that are complete stay.
+    /// The model is asked again. The messages of its unheard reply leave the conversation, and
+    /// calls that are complete stay.
     private func forgetUnspoken(of reply: UnheardReply, announces: Bool) {
         for itemID in reply.itemIDs {
             guard let item = conversation.item(itemID), case .message = item.kind,
@@ -164,7 +164,7 @@ extension VoiceSession {
             openServers(of: reply.overrides, at: now)
             begin(reply.overrides, speechEnd: nil)
         } else if asksAgain || isOwed || reply.hasToolResults {
-            // Answered as soon as the rest is said.
+            // The model answers as soon as the rest is spoken.
             userTurn.handleWords(endingAt: now)
         }
     }

@@ -46,9 +46,9 @@ extension VoiceSession {
         return reply
     }
 
-    /// Whether a hand-over now loses nothing: nobody speaks, no words are being recognised, and no
-    /// model and no tool is at work. A reply that is written and has only to be spoken is finished
-    /// elsewhere.
+    /// Whether a hand-over now loses nothing: the user is silent, no words are being recognised,
+    /// and no model and no tool is at work. A reply that is written and has only to be spoken is
+    /// finished elsewhere.
     public var canBeHandedOver: Bool {
         speechInput?.speechItemID == nil && !hasUncommittedSpeech && !hasUnheardAudio
             && !userTurn.isRecognising && retrievals.isEmpty && tools?.isBusy != true
@@ -60,9 +60,9 @@ extension VoiceSession {
     }
 
     /// The session goes on in another process, and the connection is closed once what was sent has
-    /// left. Responses in flight end as incomplete (`handed_over`): in the conversation at what was
-    /// sent, which the client plays to its end; while the client is away or the user speaks, at what
-    /// was heard. `saved` then has the rest. No input may follow.
+    /// left. Responses in flight end as incomplete (`handed_over`). The one in the conversation
+    /// ends at what was sent, which the client plays to its end. While the client is away or the
+    /// user speaks, it ends at what was heard. `saved` then has the rest. No input may follow.
     public func handOver(at now: Instant) {
         begin(at: now)
         if !isHandedOver {

@@ -7,12 +7,12 @@ public struct Phrase: Equatable, Sendable, LosslessStringConvertible {
     /// Bytes of all its languages together. 4,096: a sentence in 20 languages.
     public static let maxBytes = 4_096
 
-    /// The phrase as it was written; empty: nothing is said.
+    /// The phrase as it was written. It is empty for a phrase that is not spoken.
     public let description: String
     /// The language of each text, as ISO 639 names it; empty: the text has none.
     private let texts: [(language: String, text: String)]
 
-    /// Nothing is said.
+    /// The empty phrase, which is not spoken.
     public static let none = Phrase(unchecked: "")
 
     /// Reads a phrase: texts with `|` between, each with its language and a colon before it, or
@@ -36,9 +36,9 @@ public struct Phrase: Equatable, Sendable, LosslessStringConvertible {
         one.description == other.description
     }
 
-    /// What is said in a session.
-    /// - Parameter language: that of its user, as `en` or `en-GB`; nil: it is not known.
-    /// - Returns: the text in that language, or else the first one; nil: nothing is said.
+    /// The text for a session.
+    /// - Parameter language: that of its user, as `en` or `en-GB`. Nil means that it is not known.
+    /// - Returns: the text in that language, or else the first one. Nil means that there is none.
     public func text(for language: String?) -> String? {
         let wanted = language.map(Self.primary)
         return (texts.first { $0.language == wanted } ?? texts.first)?.text

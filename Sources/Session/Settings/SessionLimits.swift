@@ -7,9 +7,9 @@ public struct SessionLimits: Equatable, Sendable {
     /// Uncommitted audio that is kept, in seconds. 60: longer utterances are committed in pieces.
     /// A second takes as many bytes as its Opus packets had, and 8 kB otherwise.
     public var maxBufferedAudioSeconds = 60
-    /// How long no audio may come in the middle of speech before the speech is over. 1,000 ms: longer
-    /// than the gaps of a usable connection; people mute themselves, release a button, or have a client
-    /// that sends nothing in silence.
+    /// Time without audio in the middle of speech after which the speech is over. 1,000 ms: longer
+    /// than the gaps of a usable connection. People mute themselves, release a button, or have a
+    /// client that sends nothing in silence.
     public var audioGapMilliseconds = 1_000
     /// Turns whose words are being recognised at once. 8: more wait only when recognition cannot
     /// keep up, and each holds its audio.
@@ -79,7 +79,7 @@ public struct SessionLimits: Equatable, Sendable {
     /// Synthesised audio that may wait to be sent, in seconds; synthesis of the next clause waits
     /// until less is queued. 10: several clauses ahead, 320 kB at 16 kHz.
     public var maxQueuedSpeechSeconds = 10
-    /// How far reply audio is sent ahead of its playing. 500 ms: bridges a network's hiccup.
+    /// Time by which reply audio is sent ahead of its playing. 500 ms: bridges a network's hiccup.
     public var playoutLeadMilliseconds = 500
     /// How long speech over a reply must last to interrupt it, where the client does not say. 500:
     /// the reply is silent meanwhile, and coughs and most "mhm"s are shorter.

@@ -22,7 +22,7 @@ package enum SettingForm: Sendable {
 
 /// A value of several fields that says which of them is wrong.
 package protocol ExplainedValue {
-    /// What is wrong with one field of a text, as one clause; nil where it is something else.
+    /// The fault of one field of a text, as one clause. It is nil where the fault is another.
     static func problem(of text: String) -> String?
 }
 
@@ -45,7 +45,7 @@ package struct Setting<Root>: Sendable {
     package var form = SettingForm.single
     /// Whether the value is masked when it is printed.
     package var isSecret = false
-    /// What is wrong with a text that `set` refuses, as one clause; nil where `allowed` says all.
+    /// The fault of a text that `set` refuses, as one clause. It is nil where `allowed` says all.
     package var problem: @Sendable (_ text: String) -> String? = { _ in nil }
     /// Puts a value given as text into its property; false when it is not allowed.
     package let set: @Sendable (_ text: String, _ root: inout Root) -> Bool

@@ -3,7 +3,7 @@
 // nothing is in LanguageRules.
 //
 // Every cut costs a little of the melody of speech, so a clause is a sentence. The first clause is
-// an exception, because nothing can be heard before it is complete: it also ends at a comma or
+// an exception, because nothing can be heard before it is complete. It also ends at a comma or
 // before a conjunction, once it is long enough to cover the synthesis of the next.
 //
 // Invariant: the joined clauses are the text. Each clause that ends at a mark has a word, and two where
@@ -32,13 +32,13 @@ struct ClauseSplitter {
     /// UTF-8 bytes up to which a block of code is one clause, so that the synthesiser can tell that
     /// it is code. A longer one is cut as other text is.
     static let maxCodeBytes = 8_192
-    /// How long a model must pause behind a mark, in ms, for the mark to end the clause although
-    /// nothing follows it. 40: above the gap between tokens at 25 a second, so that "example." and
+    /// Pause of a model behind a mark, in ms, that ends the clause although nothing follows the
+    /// mark. It is 40. That is above the gap between tokens at 25 a second, so that "example." and
     /// "com" stay together, and below what a user notices as a delay.
     static let pauseMilliseconds = 40
-    /// The same where the mark may be part of a word ("3." and "5", "1," and "000"), or where the clause
-    /// is so short that it loses melody, in ms. 200: models that write five tokens a second stay whole,
-    /// and a user who waits for "1," hears it within 300 ms.
+    /// The same where the mark may be part of a word ("3." and "5", "1," and "000"), or where the
+    /// clause is so short that it loses melody. It is 200 ms. Models that write five tokens a
+    /// second stay whole, and a user who waits for "1," hears it within 300 ms.
     static let longPauseMilliseconds = 200
     /// UTF-8 bytes of white space, quotes and brackets behind a mark that are looked through.
     private static let maxBytesBehindMark = 8
@@ -88,8 +88,9 @@ struct ClauseSplitter {
         return pending.contains { $0 > 32 } ? String(decoding: pending, as: UTF8.self) : nil
     }
 
-    /// How long the model must pause for the text so far to be a clause, in ms; nil: it does not end with
-    /// a mark, has no word, or the mark belongs to an abbreviation, a list's number or code.
+    /// Pause of the model, in ms, that makes the text so far a clause. Nil means that it does not
+    /// end with a mark, has no word, or that the mark belongs to an abbreviation, a list's number
+    /// or code.
     var endingPause: Int? {
         guard !isInCode, words.hasAny, let mark = lastMark else { return nil }
         return needsMore && mark == scanned && !isDoubtful(mark)

@@ -89,8 +89,8 @@ struct ItemSpeech {
         drop()
     }
 
-    /// How much of the text was said when. A clause that was cut off in the middle of its synthesis
-    /// has no mark of its own; its words are taken to come at the usual pace.
+    /// How much of the text was spoken, and when. A clause that was cut off in the middle of its
+    /// synthesis has no mark of its own; its words are taken to come at the usual pace.
     /// - Parameter isCutOff: whether the clause in progress counts as cut off, too.
     func said(isCutOff: Bool = false) -> Conversation.Speech {
         guard enqueuedSamples > 0 else { return Conversation.Speech() }

@@ -1,6 +1,6 @@
 // Turns queued speech into the bytes of the response's output format. Samples are encoded. Opus
-// packets of the speech service pass through, or are decoded where the client does not take Opus, and
-// decoded and encoded again where the tone of a recording is mixed into them.
+// packets of the speech service pass through. They are decoded where the client does not take Opus,
+// and decoded and encoded again where the tone of a recording is mixed into them.
 // One encoder serves one response at a time, and is reset in between, because resampler and Opus
 // state must not leak from one reply into the next.
 

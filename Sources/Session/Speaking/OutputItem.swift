@@ -44,8 +44,8 @@ struct OutputItem {
         if case .functionCall = item.kind { true } else { false }
     }
 
-    /// Whether it is a call of the client's functions whose arguments are no JSON object. Of a
-    /// tool's call the model is told.
+    /// Whether it is a call of the client's functions whose arguments are no JSON object. For a
+    /// call of a tool the model gets an error instead.
     var isBrokenFunctionCall: Bool { hasBrokenArguments && isFunctionCall }
 
     /// Whether it is no message: a call, or a question about one.

@@ -1,4 +1,4 @@
-// Which phrases have been asked for before. Nearly every clause of a model is said once. Only a
+// Which phrases have been asked for before. Nearly every clause of a model is spoken once. Only a
 // phrase that is repeated is worth a place in PhraseCache, whose entries the others would evict.
 //
 // Invariant: memory is bounded and never grows. The state depends on the phrases alone, so that a

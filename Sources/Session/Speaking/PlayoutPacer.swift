@@ -14,7 +14,7 @@ struct PlayoutPacer {
     /// How much of that is sent at once: encoding a second takes some milliseconds.
     private static let share = Duration.seconds(1)
 
-    /// How far audio is sent ahead of its playing.
+    /// Time by which audio is sent ahead of its playing.
     let lead: Duration
     /// When a client that plays at once will have played everything sent so far.
     private(set) var playedOut: Instant?

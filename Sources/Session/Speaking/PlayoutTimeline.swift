@@ -56,16 +56,16 @@ final class PlayoutTimeline {
     /// client that reports to be a whole lead behind.
     private static let keptLeads = 2
 
-    /// Audio kept behind what was sent where the client may come back, in milliseconds. 10 s: a lost
-    /// connection is noticed late, and the client may have heard nothing since it was lost.
+    /// Milliseconds of audio kept behind what was sent where the client may come back. 10 s: a lost
+    /// connection is noticed late, and the client may have heard nothing since.
     private static let resumableMilliseconds = 10_000
 
-    /// How far a client that adds up its chunks may report too much: a frame.
+    /// The most by which a report of a client that adds up its chunks is too high: a frame.
     private static let roundingMilliseconds = 20
 
-    /// Searches the user's audio for the reply; nil: there is no such audio.
+    /// Searches the user's audio for the reply. Nil means that there is no such audio.
     var echo: EchoCheck?
-    /// Records what is heard; nil: the session is not recorded.
+    /// Records what is heard. Nil means that the session is not recorded.
     var played: PlayedTrack?
     private var pacer: PlayoutPacer
     private let keepsAudio: Bool
@@ -77,7 +77,7 @@ final class PlayoutTimeline {
     /// Whether the client has reported how much it has played: it knows this extension. In the padding
     /// behind the pacer, as the flags before and after.
     private(set) var isAcknowledged = false
-    /// Whether it is told where audio that is sent again starts.
+    /// Whether the client learns the position where audio that is sent again starts.
     private(set) var tellsPositions = false
     private var kept: ResendBuffer
     /// Runs that are to be sent again before anything else, the next one last.
@@ -197,9 +197,9 @@ final class PlayoutTimeline {
 
     // MARK: Hearing
 
-    /// How far the client has played on the timeline. This is the position that it last reported
-    /// and the time since, but no more than a client that plays at once would have played. Without
-    /// a report it is the latter.
+    /// The client's position of playing on the timeline. It is the position that the client last
+    /// reported and the time since, but no more than a client that plays at once would have played.
+    /// Without a report it is that limit.
     private func heard(at now: Instant) -> Int {
         if let heldAt { return heldAt }
         guard let playedOut else { return 0 }
@@ -387,8 +387,8 @@ final class PlayoutTimeline {
 
     /// A reason to hold the reply is gone. Without another it is resumed from what was heard: audio
     /// sent after that is sent again, unless its item is over.
-    /// - Parameter tellsPositions: whether the client is told where that starts. A client that has
-    ///   been told is told again.
+    /// - Parameter tellsPositions: whether the client learns where that starts.
+    ///   Once true, it stays true.
     /// - Returns: items of which something was dropped at the hold and is not sent again.
     func resume(
         after reason: Hold = .speech, at now: Instant, tellsPositions: Bool,

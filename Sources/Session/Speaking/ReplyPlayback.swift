@@ -41,9 +41,9 @@ final class ReplyPlayback {
     private var judge = InterruptionJudge()
     /// The newest response, where the client has truncated what it was saying.
     private(set) var truncatedResponseID: String?
-    /// What follows the response that is spoken; nil: nothing yet. In a box, because it is rare.
+    /// The response after the spoken one. It is nil until one is asked for. In a box: it is rare.
     private var next: Next?
-    /// What the client has not heard at the end of this process; nil: that has not come.
+    /// The reply that the client has not heard to its end at the hand-over. It is nil before that.
     private var handedOver: HandedOver?
 
     private final class Next {
@@ -164,7 +164,7 @@ final class ReplyPlayback {
 
     // MARK: The end of the process
 
-    /// What the client has not heard, and what is to follow; nil: it has heard all.
+    /// The reply that is not heard yet, and what is to follow. Nil means that all was heard.
     func unheardReply(at now: Instant) -> UnheardReply? {
         if let handedOver { return handedOver.reply }
         var reply = UnheardReply()
@@ -200,7 +200,7 @@ final class ReplyPlayback {
 
     // MARK: Speech over a reply
 
-    /// What the session's settings require of speech that interrupts.
+    /// The requirements of speech that interrupts, from the session's settings or the limits.
     private var rules: InterruptionJudge.Rules {
         InterruptionJudge.Rules(
             minSamples: SampleRate.hz16000.samples(
@@ -331,7 +331,7 @@ final class ReplyPlayback {
             isEchoKnown: echo?.delayMilliseconds != nil)
     }
 
-    /// What the reply says about the point of its hearing.
+    /// The text of the reply around the point that is being heard.
     private func replyText(at now: Instant) -> String {
         guard let position = timeline?.position(at: now),
             let (text, speech) = core.response(position.responseID)?.words(of: position.itemID)
@@ -407,7 +407,7 @@ final class ReplyPlayback {
         context.outputs.append(.playback(command))
     }
 
-    /// What was sent and has not left will not be heard.
+    /// Drops audio that was sent and has not left: it will not be heard.
     private func dropQueuedAudio(of timeline: PlayoutTimeline) {
         for responseID in timeline.responseIDs {
             context.outputs.append(.dropAudio(responseID: responseID))

@@ -99,7 +99,7 @@ struct ResponseSpeaker {
     /// Milliseconds of an item's audio that were sent.
     func sentMilliseconds(_ index: Int) -> Int { items[index].sentMilliseconds }
 
-    /// How much of an item's text was said when.
+    /// How much of an item's text was spoken, and when.
     /// - Parameter isCutOff: whether the clause in progress counts as cut off.
     func said(_ index: Int, isCutOff: Bool = false) -> Conversation.Speech {
         items[index].said(isCutOff: isCutOff)

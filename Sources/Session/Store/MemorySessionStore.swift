@@ -28,9 +28,9 @@ public final class MemorySessionRecords: Sendable {
         var firstInOrder = 0
     }
 
-    /// What a record takes beside its fields. 400: its place in the table and in the order of use.
+    /// Bytes of a record beside its fields. 400: its place in the table and in the order of use.
     static let recordBytes = 400
-    /// What a field takes beside its name and value.
+    /// Bytes of a field beside its name and value.
     static let fieldBytes = 100
 
     /// Bytes of all records.

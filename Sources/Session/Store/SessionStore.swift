@@ -1,6 +1,6 @@
-// Where the state of sessions is kept that may go on elsewhere: on another connection, another shard
-// or another server. MemorySessionStore keeps it in this process, the server's RedisSessionStore
-// where several servers reach it. What the fields of a session contain is decided by their writer.
+// Where the state of sessions is kept that may go on elsewhere: on another connection, another
+// shard or another server. MemorySessionStore keeps it in this process, the server's
+// RedisSessionStore where several servers reach it. Their writer decides what the fields contain.
 //
 // Ownership: a record has an owner and a fence, a number that grows with each claim. Only the owner
 // with the current fence can change the record. So two servers that both believe they own a session

@@ -3,8 +3,8 @@
 // without arguments is nothing, white space, `null` or `{}`, and some servers encode the object
 // twice.
 //
-// Invariant: a call is never made with other arguments than the model's. What is no object is
-// refused, not replaced.
+// Invariant: a call is never made with other arguments than the model's. Arguments that are no
+// object are refused, not replaced.
 
 import Codec
 

@@ -125,7 +125,7 @@ extension MCPItem {
     /// The outcome of a call that runs.
     static let isRunning = "In progress: this call has not returned yet. Its result will follow."
 
-    /// What is known of the outcome of a call, as a model is shown it; nil: nothing.
+    /// The known outcome of a call, as a model is shown it. Nil means that none is known.
     private static func outcome(of call: MCPCall) -> String? {
         call.output ?? call.error.map { "Error: \($0.message)" }
     }

@@ -25,7 +25,7 @@ struct InterruptionJudge {
         let onset: Int
     }
 
-    /// What the session's settings require of speech that interrupts.
+    /// The requirements of speech that interrupts, from the session's settings or the limits.
     struct Rules: Equatable {
         /// How long it must last, in samples at 16 kHz.
         var minSamples: Int
@@ -33,7 +33,7 @@ struct InterruptionJudge {
         var needsWords: Bool
     }
 
-    /// What is to be done with the reply.
+    /// The next step with the reply.
     enum Decision: Equatable {
         /// Nothing yet.
         case wait

@@ -4,7 +4,7 @@
 // user goes on, the model is stopped, and the client is not told.
 //
 //   none ── asked ──▶ ahead ── a response begins ──▶ claimed ── asks the same ──▶ none (used)
-//                       └── more is said, or it fails ──┴── asks anything else ──▶ none (stopped)
+//                       └── more words, or it fails ────┴── asks anything else ──▶ none (stopped)
 //
 // Invariant: a head start lives while speech is in progress or its words are awaited, and becomes
 // at most one response, which then has its id. An idle session has none, and no memory for one.

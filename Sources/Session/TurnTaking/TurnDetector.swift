@@ -17,10 +17,10 @@ struct TurnDetector {
         case stopped(at: Int)
     }
 
-    /// Windows of speech in a row that start speech; one alone is a click or the edge of a cough. 2
+    /// Windows of speech in a row that start speech. One alone is a click or the edge of a cough. 2
     /// (64 ms): the onset stays inside the default 300 ms of prefix padding.
     static let onsetWindows = 2
-    /// How far below the threshold the probability must fall to count as silence; the VAD's own
+    /// Distance below the threshold at which the probability counts as silence. The VAD's own
     /// authors use 0.15, which bridges soft consonants.
     static let hysteresis: Float = 0.15
 

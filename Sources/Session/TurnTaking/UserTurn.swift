@@ -4,7 +4,7 @@
 //
 //   speaking ── commit ──▶ recognising ── words ──▶ unanswered ── response ──▶ (the agent's turn)
 //                               └── none, or not to be answered ──▶ nothing          │
-//   idle timeout ◀── nothing is said for so long ── quiet ◀── end of the playing ────┘
+//   idle timeout ◀── the user is silent so long ─── quiet ◀── end of the playing ────┘
 //
 // Several utterances may be recognised at once. One response answers all words that are there when
 // it begins.
@@ -27,9 +27,9 @@ struct AwaitedTranscript {
     var responds: Bool
     /// How long the user spoke, in milliseconds; nil: unknown, because the client ends turns.
     var speechMilliseconds: Int?
-    /// Whether it was said over a reply: it is then answered only if its words interrupt the reply.
+    /// Whether it came over a reply: it is then answered only if its words interrupt the reply.
     var isOverReply = false
-    /// What the client has been shown of its words.
+    /// The words of it that the client has been shown.
     var agreement = TranscriptAgreement()
     /// Its audio, while a hypothesis that was in flight at the commit may become its transcript.
     var unaskedUtterance: Utterance?
@@ -152,7 +152,7 @@ struct UserTurn {
         isOwedPhrase = false
     }
 
-    /// The phrase is said.
+    /// The phrase is spoken.
     mutating func handlePhrase() {
         phrases += 1
         isOwedPhrase = false

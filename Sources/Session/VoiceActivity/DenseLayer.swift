@@ -8,7 +8,7 @@ import CDense
 
 /// The instructions by which layers are computed. All give the same results but for rounding.
 public enum DenseKernel: String, CaseIterable, Sendable {
-    /// What every processor of the architecture has: four floats at a time (SSE2, NEON).
+    /// The instructions of every processor of the architecture: four floats at a time (SSE2, NEON).
     case baseline
     /// Eight floats at a time.
     case avx2

@@ -1,7 +1,7 @@
 // One stream's voice activity: the gate first, the network where the gate asks for it.
 //
 // The network's state stands still while windows are left out. When a window may hold speech, the
-// windows just before it go through the network first, only to update its state: at an onset the
+// windows just before it go through the network first, only to update its state. At an onset the
 // state is then as if nothing had been left out. No window goes through the network twice, so a
 // gate that opens too often costs no more than no gate.
 

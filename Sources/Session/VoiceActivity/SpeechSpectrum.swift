@@ -27,8 +27,8 @@ struct SpeechSpectrum: Sendable {
     /// The index of each complex input in bit-reversed order.
     private let reversed: [Int]
 
-    /// Reads the window from the first row of a transform written out as a matrix of 129 cosine
-    /// rows and 129 negative sine rows, or returns nil if the matrix is something else.
+    /// Reads the window from the first row of a transform. The transform is a matrix of 129 cosine
+    /// rows and 129 negative sine rows. Returns nil if the matrix is something else.
     init?(basis: [Float]) {
         let size = Self.frameSamples
         precondition(basis.count == 2 * Self.bins * size)
