@@ -35,7 +35,7 @@ public enum SessionOutput: Sendable {
     case failed(SessionFault)
 }
 
-/// A command for the reply audio that a client has and has not played.
+/// A command for reply audio that a client has, but has not played.
 public enum PlaybackCommand: Equatable, Sendable {
     /// Drops it.
     case drop

@@ -1,6 +1,6 @@
 // IMA ADPCM: speech at four bits a sample, so that a session can keep the user's speech in a
-// quarter of its size for little CPU. It never goes over the wire. What is kept, and for how long,
-// is decided in Session (HeardAudio).
+// quarter of its size for little CPU. It never goes over the wire. Session (HeardAudio) decides
+// which audio is kept, and for how long.
 //
 // A code is the difference from the sample before, in steps whose size follows the signal. Source:
 // IMA Digital Audio Focus and Technical Working Groups, "Recommended Practices for Enhancing

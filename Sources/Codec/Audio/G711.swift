@@ -15,7 +15,7 @@ public enum G711 {
         case a
     }
 
-    /// What µ-law adds to a magnitude so that segments begin at powers of two (33 at 14 bits).
+    /// The bias of a magnitude in µ-law: segments begin at powers of two (33 at 14 bits).
     private static let muBias: Int32 = 33 << 2
     /// The largest magnitude that µ-law distinguishes, so that adding the bias stays in 15 bits.
     private static let muClip: Int32 = 0x7FFF - muBias

@@ -9,7 +9,7 @@
 
 /// The whole pages of a stream, as far as they go.
 public struct OggOpusRecovery: Equatable, Sendable {
-    /// Bytes of these pages. What follows them is no page.
+    /// Bytes of these pages. The bytes after them do not belong to the stream.
     public private(set) var byteCount = 0
     /// Whether the last of them ends the stream.
     public private(set) var isEnded = false

@@ -4,8 +4,8 @@
 //
 // Every moment of the stream is covered by packets, because a position may only grow by the samples
 // of packets (RFC 7845 §4.1). A packet that was lost is replaced by one that asks the decoder to
-// conceal it: a table of contents alone. Time in which nothing was said is filled with packets of
-// digital silence, because concealment would go on with the last sound.
+// conceal it: a table of contents alone. Time without audio is filled with packets of digital
+// silence, because concealment would go on with the last sound.
 //
 // Invariant: a page holds whole packets, at least one, and its position is the end of its last one.
 
@@ -13,8 +13,8 @@
 public struct OggOpusWriter: Sendable {
     /// The longest time in a page, in samples at 48 kHz: a second (RFC 7845 §6 advises it).
     public static let maxPageSamples = 48_000
-    /// What a decoder skips at the start, in samples at 48 kHz. 312: the delay of libopus's encoder
-    /// for speech, so that sounds have the place on the timeline at which they were encoded.
+    /// Samples at 48 kHz that a decoder skips at the start. It is 312, the delay of libopus's
+    /// encoder for speech. Sounds then have the place on the timeline at which they were encoded.
     public static let preSkip = 312
     /// The shortest packet, in samples at 48 kHz: 2.5 ms.
     public static let leastSamples = 120
@@ -81,8 +81,8 @@ public struct OggOpusWriter: Sendable {
         lastContents = packet.unsafeLoad(as: UInt8.self)
     }
 
-    /// Fills the place of lost packets: the decoder conceals them as if they had been of the kind of
-    /// the packet before (RFC 7845 §4.1). What is no multiple of its frame is filled with silence.
+    /// Fills the place of lost packets: the decoder conceals them as if they had been of the kind
+    /// of the packet before (RFC 7845 §4.1). A rest that is no whole frame becomes silence.
     /// - Parameter samples: at 48 kHz; what is shorter than 2.5 ms is left out.
     public mutating func appendLoss(samples: Int, into stream: inout [UInt8]) {
         var rest = samples
@@ -100,7 +100,7 @@ public struct OggOpusWriter: Sendable {
         appendSilence(samples: rest, into: &stream)
     }
 
-    /// Fills time in which nothing was said.
+    /// Fills time with silence.
     /// - Parameter samples: at 48 kHz; what is shorter than 2.5 ms is left out.
     public mutating func appendSilence(samples: Int, into stream: inout [UInt8]) {
         var rest = samples

@@ -77,7 +77,7 @@ public struct Resampler: ~Copyable {
         if let state { speex_resampler_destroy(state) }
     }
 
-    /// How far the output lags behind the input, in output samples. The lag is 32 samples of the
+    /// Lag of the output behind the input, in output samples. The lag is 32 samples of the
     /// lower rate: 2 ms at 16 kHz, 4 ms at 8 kHz.
     public var latencySamples: Int {
         state.map { Int(speex_resampler_get_output_latency($0)) } ?? 0

@@ -1,6 +1,6 @@
-// Computes what a heap block takes from the process, from its size alone: the allocator's header
-// and rounding, and Swift's header before the elements of an array and the bytes of a string. The
-// memory ledger uses it to measure values by their sizes.
+// Computes what a heap block takes from the process, from its size alone. That includes the
+// allocator's header and rounding, and Swift's header before the elements of an array and the bytes
+// of a string. The memory ledger uses it to measure values by their sizes.
 //
 // The allocator is not asked: a figure is the same in every run and costs no call. Tests compare
 // each with `malloc_usable_size` of a real block.

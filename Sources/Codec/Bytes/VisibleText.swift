@@ -6,10 +6,10 @@
 // is escaped as in one piece. Visible text is unchanged, so escaping twice equals escaping once.
 
 extension Unicode.Scalar {
-    /// Whether a terminal obeys it or a reader does not see it: the C0 and C1 controls and DEL
-    /// (ECMA-48 §5), line and paragraph separators, and format characters that reorder text (marks,
-    /// embeddings, overrides and isolates: Unicode UAX #9 §2, and deprecated ones) or have no
-    /// width. Joiners of letters and emoji are not among them.
+    /// Whether a terminal obeys it or a reader does not see it. These are the C0 and C1 controls
+    /// and DEL (ECMA-48 §5), line and paragraph separators, and format characters without width.
+    /// Format characters that reorder text are among them, too: marks, embeddings, overrides and
+    /// isolates (Unicode UAX #9 §2), and deprecated ones. Joiners of letters and emoji are not.
     public var isUnseen: Bool {
         switch value {
         case 0...0x1F, 0x7F...0x9F, 0x061C, 0x200B, 0x200E...0x200F, 0x2028...0x2029,

@@ -1,10 +1,10 @@
 // Parses the body of `POST /v1/chat/completions` into a `ChatRequest`. ChatCompletionWriter writes
 // the answer; Agents/ChatCompletions writes the same format to a model server.
 //
-// A parameter that would change the answer, and that no model port supports, is refused by name, in the
-// words of OpenAI's API: clients such as LangChain know them, and ask again without it. Sampling and
-// bookkeeping parameters (temperature, top_p, penalties, user, metadata, store) are accepted without
-// effect, because nearly every client sends some. Unknown ones are ignored.
+// A parameter that would change the answer, and that no model port supports, is refused by name, in
+// the words of OpenAI's API. Clients such as LangChain know them, and repeat without the parameter.
+// Sampling and bookkeeping parameters (temperature, top_p, penalties, user, metadata, store) are
+// accepted without effect, because nearly every client sends some. Unknown ones are ignored.
 //
 // Source: OpenAI API reference, "Create chat completion".
 

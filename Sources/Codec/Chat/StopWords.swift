@@ -1,10 +1,10 @@
 // Cuts a streamed reply in front of the first of its request's stop words (`stop` of "Create chat
-// completion"), whatever the model is: the text of a reply is the server's own to cut. It does not end
-// the model; Server does, as soon as a word was found.
+// completion"). It does so for every model: the text of a reply is the server's own to cut. It does
+// not end the model; Server does, as soon as a word was found.
 //
-// Invariant: no byte of a stop word is passed on, also where deltas divide it. What is held back is
-// shorter than the longest word. A text costs its length, whatever the words are: each is looked for as
-// by Knuth, Morris and Pratt ("Fast pattern matching in strings", 1977).
+// Invariant: no byte of a stop word is passed on, also where deltas divide it. The text that is
+// held back is shorter than the longest word. A text costs its length, whatever the words are: each
+// is looked for as by Knuth, Morris and Pratt ("Fast pattern matching in strings", 1977).
 
 /// Looks for stop words in one message of a reply, delta by delta.
 public struct StopWords: Equatable, Sendable {

@@ -236,9 +236,9 @@ extension AddressRange: LosslessStringConvertible {
 
 extension NetworkAddress {
     /// Addresses that are not on the public Internet (RFC 6890, RFC 4193, RFC 6052, RFC 3056, RFC
-    /// 4380): this machine, private networks, link-local addresses (where cloud providers serve a
-    /// machine's secrets), shared and benchmark networks, documentation, multicast and reserved
-    /// addresses, and IPv6 forms that embed IPv4.
+    /// 4380). These are this machine, private networks, link-local addresses (where cloud providers
+    /// serve a machine's secrets), shared and benchmark networks, documentation, multicast and
+    /// reserved addresses, and IPv6 forms that embed IPv4.
     private static let special = [
         "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
         "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16",

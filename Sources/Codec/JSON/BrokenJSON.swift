@@ -1,5 +1,5 @@
-// What can be said of a text that is no JSON: where it is broken, and which of the client's events it
-// was. The parser knows neither once its first pass has refused the text.
+// Facts of a text that is no JSON: where it is broken, and which of the client's events it was. The
+// parser knows neither once its first pass has refused the text.
 //
 // Invariant: any bytes give an answer or none; each byte of a bounded beginning is looked at once.
 
@@ -25,8 +25,8 @@ struct BrokenJSON {
         return reader.find(key, maxBytes: maxBytes)
     }
 
-    /// Where a text is broken that was refused as a whole: its first byte that is no UTF-8, or its
-    /// first control character in a string, or the string that does not end.
+    /// Where a text that was refused as a whole is broken. That is its first byte that is no UTF-8,
+    /// its first control character in a string, or the string that does not end.
     static func offset(of reason: JSONError.Reason, in bytes: UnsafeRawBufferPointer) -> Int? {
         switch reason {
         case .invalidUTF8: return UTF8Validator.firstInvalid(in: BrokenJSON(bytes).bytes)

@@ -28,7 +28,7 @@ public struct JSONLimits: Equatable, Sendable {
 
 /// Why a text is refused as JSON.
 public struct JSONError: Error, Equatable, Sendable {
-    /// What is wrong with the text.
+    /// The rule that a text breaks, or the limit that it exceeds.
     public enum Reason: Equatable, Sendable {
         /// The document is longer than `JSONLimits.maxDocumentBytes`.
         case tooLarge
@@ -54,7 +54,7 @@ public struct JSONError: Error, Equatable, Sendable {
         case outOfMemory
     }
 
-    /// What is wrong.
+    /// The reason of the refusal.
     public var reason: Reason
     /// Offset of the last value that was reached, or of the first byte that is wrong; nil where the
     /// document was refused as a whole.
@@ -190,7 +190,7 @@ public struct JSONValue {
         JSONValue(parser: parser, generation: generation, index: index)
     }
 
-    /// What kind of value this is.
+    /// The kind of this value.
     public var kind: Kind {
         switch node.pointee.kind {
         case CSIMDJSON_NULL: .null

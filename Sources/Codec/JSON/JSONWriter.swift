@@ -2,8 +2,8 @@
 // and its neighbours decide which values an event has.
 //
 // `object` and `array` take a closure and are balanced by construction. `beginObject` and its
-// relatives are for code that they cannot serve: the path of audio and text deltas, where a closure
-// costs 32 instructions more (callgrind: 3,866 instead of 3,834 for a text delta), and writers that
+// relatives are for code that closures cannot serve. On the path of audio and text deltas a closure
+// costs 32 instructions more (callgrind: 3,866 instead of 3,834 for a text delta). Other writers
 // change other state of their own between two values.
 //
 // Invariant: the result is one well-formed value, provided that begin and end calls pair and every

@@ -1,5 +1,5 @@
-// Joins texts that were cut within a character. A service that counts UTF-16 units may cut an emoji in
-// two, and JSON then has half of a surrogate pair at the end of one delta and the other half at the
+// Joins texts that were cut within a character. A service that counts UTF-16 units may cut an emoji
+// in two. JSON then has half of a surrogate pair at the end of one delta and the other half at the
 // beginning of the next. The parser reads either as U+FFFD and keeps the half beside the text.
 //
 // Invariant: a half that stays alone becomes one U+FFFD.

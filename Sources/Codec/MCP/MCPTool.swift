@@ -53,7 +53,7 @@ public struct MCPTool: Equatable, Sendable {
     public var serverLabel: String
     /// The server's URL, or nil: the operator has configured a server under this label.
     public var serverURL: String?
-    /// What the server is for; passed to the model.
+    /// The purpose of the server; passed to the model.
     public var serverDescription: String?
     /// An OAuth token, sent to the server as a bearer token. Never sent elsewhere or logged.
     public var authorization: String?
@@ -97,7 +97,7 @@ public struct MCPTool: Equatable, Sendable {
 public struct MCPToolDescription: Equatable, Sendable {
     /// The tool's name at its server.
     public var name: String
-    /// What the tool does; passed to the model.
+    /// The purpose of the tool; passed to the model.
     public var description: String?
     /// JSON Schema of the arguments.
     public var inputSchema: RawJSON

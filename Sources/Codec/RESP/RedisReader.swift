@@ -85,7 +85,7 @@ public final class RedisReader {
 
 /// Puts the values of one reply together in the order in which libhiredis reports them.
 private final class RedisValueBuilder {
-    /// What each value counts beside its bytes.
+    /// Bytes that each value counts beside its own.
     private static let valueBytes = 64
 
     private let maxBytes: Int

@@ -34,10 +34,10 @@ public struct ClientEventParser: ~Copyable {
     package var audioBufferBytes: Int { decodedAudio.allocatedBytes }
 
     /// Parses one text message in the client's dialect.
-    /// - Parameter limit: the session's limit of audio; nil: the protocol's alone.
-    /// - Throws: a `ClientEventError` whose `code` is one of `invalid_json`, `invalid_type`,
-    ///   `invalid_value`, `missing_required_parameter`, `unknown_event_type`, an `unsupported_…`
-    ///   code for a protocol feature that this server does not have, or, beyond the limit,
+    /// - Parameter limit: the session's limit of audio. Nil means the protocol's alone.
+    /// - Throws: a `ClientEventError`. Its `code` is one of `invalid_json`, `invalid_type`,
+    ///   `invalid_value`, `missing_required_parameter`, `unknown_event_type`, or an `unsupported_…`
+    ///   code for a protocol feature that this server does not have. Beyond the limit it is
     ///   `input_audio_buffer_full` or `audio_too_long`.
     public mutating func parse(
         _ message: UnsafeRawBufferPointer, in dialect: RealtimeDialect = .ga,

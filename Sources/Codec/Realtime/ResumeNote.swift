@@ -2,9 +2,9 @@
 // events `resume`. Both are extensions of Parley; only a client that asked for them sees them.
 // Server numbers the events and makes the handles.
 
-/// What an event tells a client that can resume its session.
+/// The note in an event to a client that can resume its session.
 public struct ResumeNote: Equatable, Sendable {
-    /// What a client needs to come back.
+    /// The handle with which a client comes back.
     public struct Grant: Equatable, Sendable {
         /// A secret that names the session. The client sends it back as it came.
         public var handle: String

@@ -1,6 +1,6 @@
 // The forms in which a session's settings, items and overrides are saved, to be read by another
-// process: the protocol's own objects, and beside them what the server never tells a client (secrets
-// of MCP servers, the data of images). Session/Saved decides what is saved.
+// process. They are the protocol's own objects. Beside them is what the server never tells a client
+// (secrets of MCP servers, the data of images). Session/Saved decides what is saved.
 //
 // Invariant: what is read back is checked as a client's event is. Nothing that was saved is trusted.
 

@@ -37,7 +37,7 @@ public struct RateLimit: Equatable, Sendable {
         case tokens
     }
 
-    /// What is limited.
+    /// The unit that is limited.
     public var name: Name
     /// How much may be used in the period of the quota.
     public var limit: Int

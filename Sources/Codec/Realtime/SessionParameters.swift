@@ -31,7 +31,7 @@ public enum Patch<Value: Equatable & Sendable>: Equatable, Sendable {
 public struct FunctionTool: Equatable, Sendable {
     /// The function's name.
     public var name: String
-    /// What the function does; passed to the model.
+    /// The purpose of the function; passed to the model.
     public var description: String?
     /// JSON Schema of the arguments, as the client sent it.
     public var parameters: RawJSON?
@@ -264,9 +264,9 @@ public struct SessionParameters: Equatable, Sendable {
     public var speed = 1.0
     /// `tracing`, kept and reported back.
     public var tracing: RawJSON?
-    /// What happens to items that do not fit in the model's context.
+    /// The treatment of items that do not fit in the model's context.
     public var truncation = Truncation.auto
-    /// Reasoning effort, or nil: the model's default.
+    /// Reasoning effort. Nil means the model's default.
     public var reasoningEffort: ReasoningEffort?
     /// `prompt`, kept and reported back.
     public var prompt: RawJSON?

@@ -1,10 +1,10 @@
-// The signatures with which carriers prove that a WebSocket is theirs. Each is a code of the URL that
-// the carrier has dialled, made with the token of the operator's account. The server cannot see that
-// URL behind a proxy, and so is told it.
+// The signatures with which carriers prove that a WebSocket is theirs. Each is a code of the URL
+// that the carrier has dialled, made with the token of the operator's account. The server cannot
+// see that URL behind a proxy, so the operator can set it.
 //
 // Sources: Twilio "Webhooks security" (HMAC-SHA1 of the URL, base64) and "Sign webhooks with shared
-// keys" (the same with HMAC-SHA256, where a rule of the account names a shared key); Plivo's server
-// SDK, `validateV3Signature` (HMAC-SHA256 of the URL, a dot and the nonce, base64).
+// keys". The latter is the same with HMAC-SHA256, where a rule of the account names a shared key.
+// Plivo: server SDK, `validateV3Signature` (HMAC-SHA256 of the URL, a dot and the nonce, base64).
 
 import COpenSSL
 

@@ -176,7 +176,7 @@ public struct CarrierWriter: Sendable {
     }
 }
 
-/// What a server wants of a carrier.
+/// A command of the server to a carrier.
 public enum CarrierCommand: Equatable, Sendable {
     /// Play the audio that is in the parser's `audio` until its next call.
     case play

@@ -128,7 +128,7 @@ public enum TelephoneMessage: Equatable, Sendable {
     case other
 }
 
-/// The rule that a carrier's message breaks. What follows a message that breaks a rule is still read.
+/// The rule that a carrier's message breaks. Messages after such a message are still read.
 public enum TelephoneError: Error, Equatable, Sendable {
     case notJSON
     case notAnObject
@@ -151,8 +151,9 @@ public enum TelephoneError: Error, Equatable, Sendable {
     }
 }
 
-/// A place in the audio of a reply, as the name of a mark has it: the item, how many milliseconds of
-/// it end there, and the generation of the line's queue, which each `clear` raises.
+/// A place in the audio of a reply, as the name of a mark has it. The name has the item, how many
+/// milliseconds of it end there, and the generation of the line's queue. Each `clear` raises the
+/// generation.
 public struct PlayoutMark: Equatable, Sendable {
     /// The item.
     public var itemID: String

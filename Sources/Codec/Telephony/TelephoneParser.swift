@@ -2,8 +2,8 @@
 // (MediaStreamDialect), the control messages of Asterisk, and ConversationRelay. Audio of a media
 // stream is decoded from base64 into a buffer that is reused.
 //
-// Invariant: any bytes give a message or a `TelephoneError`, never a trap. What a carrier adds in a
-// later version is `other`.
+// Invariant: any bytes give a message or a `TelephoneError`, never a trap. An event that a carrier
+// adds in a later version is `other`.
 
 /// Parses carriers' messages, one after another, in buffers that it reuses. One parser serves all
 /// lines of a thread. Media allocates nothing.

@@ -23,7 +23,7 @@ public struct JSONWebKeySet: Sendable {
 
     /// The keys in the order of the file.
     public private(set) var keys: [JSONWebKey]
-    /// What of the file is left out, and why: one clause for each, which quotes no key.
+    /// The parts of the file that are left out, and why: one clause for each, which quotes no key.
     public private(set) var omissions: [String] = []
     /// Omissions that the refusal of a whole set names.
     private static let maxNamed = 3

@@ -1,7 +1,7 @@
 // A quota: how much of something may be used in a minute or a day. Settings, the file of keys and
 // tokens write it in the same words, `turns=20/minute`. Server counts what is used.
 
-/// What a quota counts.
+/// The unit that a quota counts.
 public enum QuotaUnit: String, CaseIterable, Sendable {
     /// Sessions that are opened over WebSocket.
     case connections
@@ -36,7 +36,7 @@ public struct Quota: Equatable, Sendable {
     /// Allowed amounts. A thousand million a day are 12,000 a second.
     public static let amounts = 1...1_000_000_000
 
-    /// What is counted.
+    /// The unit that is counted.
     public var unit: QuotaUnit
     /// How much may be used, in `amounts`.
     public var amount: Int

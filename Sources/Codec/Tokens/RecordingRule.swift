@@ -1,4 +1,4 @@
-// Whose sessions are recorded: a setting of the server, a property of a key and a claim of a token.
+// Which sessions are recorded: a setting of the server, a property of a key and a claim of a token.
 // Server applies it.
 
 /// Whether sessions are recorded.

@@ -10,18 +10,17 @@ public struct SessionAllowance: Equatable, Sendable {
     /// Maximum number of models.
     public static let maxModels = 64
 
-    /// Maximum concurrent sessions, in `sessionsRange`; nil: the server's default.
+    /// Maximum concurrent sessions, in `sessionsRange`. Nil means the server's default.
     public var maxSessions: Int?
-    /// Maximum duration of a session in seconds, in `secondsRange`; nil: the server's default.
+    /// Maximum duration of a session in seconds, in `secondsRange`. Nil means the server's default.
     public var maxSessionSeconds: Int?
-    /// Models that may be requested; nil: any.
+    /// Models that may be requested. Nil means any.
     public var models: [String]?
-    /// Agents that its sessions may have, the first where a session names none; nil: any.
+    /// Agents that its sessions may have, the first where a session names none. Nil means any.
     public var agents: [String]?
-    /// What its holder may use; where it says nothing of a unit and a period, the server's default
-    /// applies.
+    /// Quotas of its holder. For a unit and a period without a quota, the server's default applies.
     public var quotas: [Quota]
-    /// Whether its sessions are recorded; nil: the server's default.
+    /// Whether its sessions are recorded. Nil means the server's default.
     public var recording: RecordingRule?
 
     /// Creates an allowance, by default without limits of its own.

@@ -86,7 +86,7 @@ public struct WebSocketConnection: ~Copyable {
         case closed
     }
 
-    /// What the next byte of input belongs to.
+    /// The part of a frame that the next byte of input belongs to.
     private enum Reading {
         case header
         case payload(WebSocketFrameHeader, received: Int)

@@ -33,7 +33,7 @@ final class AgentConduct {
     /// Bytes of the object.
     static let objectBytes = HeapBlock.object(AgentConduct.self)
 
-    /// How long the user may be silent. Nil means for ever.
+    /// How long the user may be silent. Nil means that the agent sets no limit.
     var silenceMilliseconds: Int? {
         guard let silence = agent.settings.silence else { return nil }
         return isLeaving ? 0 : silence.after.wholeMilliseconds

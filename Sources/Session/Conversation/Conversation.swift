@@ -40,7 +40,7 @@ struct Conversation {
     private var entries: [ConversationEntry] = []
     private var audio: KeptAudio
     private let maxItems: UInt32
-    /// Texts that agents get back with later requests. It is nil until an agent has given one.
+    /// Texts that agents get back with later requests. Nil until an agent has given one.
     private var agents: AgentMemory?
     /// UTF-8 bytes of all items' text.
     private(set) var textBytes = 0

@@ -9,7 +9,7 @@
 import Codec
 
 extension Response {
-    /// Ends a response that has failed, after an apology where it is spoken.
+    /// Ends a response that has no answer, after an apology where it is spoken.
     func failAudibly(_ status: ResponseDescription.Status, at now: Instant) {
         guard stage != .done, failure == nil, isInConversation,
             description.outputModality == .audio, context.hasSynthesizer,

@@ -17,8 +17,8 @@ struct TurnDetector {
         case stopped(at: Int)
     }
 
-    /// Windows of speech in a row that start speech. One alone is a click or the edge of a cough. 2
-    /// (64 ms): the onset stays inside the default 300 ms of prefix padding.
+    /// Windows of speech in a row that start speech. One alone is a click or the edge of a cough.
+    /// 2 (64 ms): the onset stays inside the default 300 ms of prefix padding.
     static let onsetWindows = 2
     /// Distance below the threshold at which the probability counts as silence. The VAD's own
     /// authors use 0.15, which bridges soft consonants.

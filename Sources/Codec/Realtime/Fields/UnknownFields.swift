@@ -82,7 +82,7 @@ extension ValueSchema {
         }
     }
 
-    /// What the elements of an array may be; nil: it may be no array.
+    /// The schema of an array's elements. Nil means that the value may be no array.
     private var elementSchema: ValueSchema? {
         switch self {
         case .list(let element, _, _): element
