@@ -62,7 +62,7 @@ struct WorkBudgets {
         budgets[token]?.bucket.wait(for: WorkPrice.turn, rate, at: now) ?? .zero
     }
 
-    /// A connection is gone.
+    /// A connection, or a session, is gone.
     mutating func remove(_ token: EventToken) {
         if !budgets.isEmpty { budgets[token] = nil }
     }
@@ -84,7 +84,7 @@ extension Shard {
         let share = max(WorkPrice.least, units / 2)
         guard let byteCount, work.isLimited else { return share }
         let price = units + WorkPrice.text(bytes: byteCount)
-        switch work.spend(price, of: connection.token, at: now) {
+        switch work.spend(price, of: budgetOwner(of: connection), at: now) {
         case .goesOn: break
         case .waits:
             metrics.add(.workPauses)
@@ -106,9 +106,15 @@ extension Shard {
         return share
     }
 
+    /// The owner of a connection's budget: the session of its client, so that a client which comes back has
+    /// no other budget; else the connection.
+    private func budgetOwner(of connection: Connection) -> EventToken {
+        connection.live?.token ?? connection.token
+    }
+
     /// When the budget of a connection that waits for it has filled; nil: it does not wait.
     func workDeadline(of connection: Connection) -> Instant? {
         guard connection.pauses.contains(.work) else { return nil }
-        return now + work.wait(of: connection.token, at: now)
+        return now + work.wait(of: budgetOwner(of: connection), at: now)
     }
 }

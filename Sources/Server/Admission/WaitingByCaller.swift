@@ -1,5 +1,5 @@
-// Connections of a shard that take something without being used, by caller: sessions that wait for their
-// client (ShardWaiting), and telephone lines whose call has not begun (ShardTelephony). They are the
+// Sessions and connections of a shard that take something without being used, by caller: sessions that wait
+// for their client (ShardWaiting), and telephone lines whose call has not begun (ShardTelephony). They are the
 // first to go: where a place or memory is needed, one of them ends, of the caller that has the most.
 //
 // Invariant: a caller without any has no entry.
@@ -74,11 +74,6 @@ struct WaitingByCaller {
             }
         }
         return taken
-    }
-
-    /// The bytes of all.
-    func bytes(size: (EventToken) -> Int) -> Int {
-        times.values.reduce(0) { $1.keys.reduce($0) { $0 + size($1) } }
     }
 
     private func most(by count: ([EventToken: UInt64]) -> Int) -> [EventToken: UInt64]? {

@@ -9,7 +9,7 @@ import Synchronization
 /// An HTTP client on a shard's event loop. `UpstreamHTTP` is one; tests script another.
 package protocol UpstreamClient: AnyObject, Sendable {
     /// Sends a request and returns once the head of the answer is there.
-    /// - Parameter owner: the connection, or text request, that it is charged to; nil: none.
+    /// - Parameter owner: the session that it is charged to. Nil means none.
     func send(
         _ request: UpstreamRequest, for owner: EventToken?
     ) async throws -> any UpstreamResponse

@@ -9,7 +9,7 @@ import Session
 
 /// A result of an agent, and the session that it is for.
 struct AgentDelivery: Sendable {
-    /// The connection of the session. It may be gone.
+    /// The token of the session, which may be gone.
     let token: EventToken
     /// The task that produced it. It may be cancelled.
     let serial: UInt64

@@ -262,6 +262,7 @@ public final class ParleyServer: Sendable {
             raiseDescriptorLimit()
             try startShards(on: backends, listeningTo: sockets, handover, tls: tls)
         }
+        awaitShards()
         state.withLock { $0.port = port }
         let proxies = configuration.serviceProxy.inForce { name in
             getenv(name).map { String(cString: $0) }
@@ -281,6 +282,15 @@ public final class ParleyServer: Sendable {
                 "workers": "\(configuration.workerThreads)",
                 "start_ms": "\((MonotonicClock.now - beginning).wholeMilliseconds)",
             ])
+    }
+
+    /// Waits until every shard takes ticks: on a busy machine their threads may begin late. What is given
+    /// back after the start then includes the pages of the program that their beginning has used.
+    private func awaitShards() {
+        let beginning = ShardBeginning()
+        let posts = directory.all
+        for post in posts { post(.noteRunning(beginning.note)) }
+        beginning.wait(forShards: posts.count)
     }
 
     /// One listening socket per shard, or more where a server that shares the port had more, all on
@@ -640,6 +650,25 @@ public final class ParleyServer: Sendable {
                 "open_files": "\(limit)",
                 "needed": "\(configuration.maxConnections + DescriptorLimit.reserved)",
             ])
+    }
+}
+
+/// Counts the shards that take ticks.
+private final class ShardBeginning: @unchecked Sendable {
+    private let lock = ConditionLock()
+    private var running = 0
+
+    /// One takes ticks. Any thread.
+    func note() {
+        lock.withLock {
+            running += 1
+            lock.signal()
+        }
+    }
+
+    /// Waits until so many do.
+    func wait(forShards count: Int) {
+        lock.withLock { while running < count { lock.wait() } }
     }
 }
 

@@ -9,6 +9,8 @@ import Session
 
 /// A request of another thread.
 enum ShardCommand: Sendable {
+    /// Say that the shard takes ticks.
+    case noteRunning(@Sendable () -> Void)
     /// Stop accepting, close every WebSocket with this code, and end.
     case stop(WebSocketCloseCode)
     /// Begin to drain after a while; see Shutdown.
@@ -131,6 +133,7 @@ extension Shard {
 
     private func run(_ command: ShardCommand) {
         switch command {
+        case .noteRunning(let answer): answer()
         case .stop(let code): beginStopping(with: code)
         case .drain(let delay): beginDraining(after: delay)
         case .adopt(let handle, let peer): takeOver(handle, of: peer)

@@ -1,10 +1,10 @@
-// What a shard has many of, by slot: its connections, its sessions. An array, so that finding one costs
+// The connections, or the sessions, of a shard, by slot. It is an array, so that finding one costs
 // a load and a comparison. Slots are reused, tokens are not (until 2³² uses of the same slot).
 //
 // Up to the capacity a member more costs its own place only: memory is asked for at once, and the kernel
 // gives it page by page as it is used. A table that was long gives it back when it is empty.
 
-/// What lies in a table of slots. Its token says which slot, and which use of it.
+/// A member of a SlotTable. Its token says which slot it has, and which use of that.
 protocol SlotMember: AnyObject {
     var token: EventToken { get }
 }
@@ -75,8 +75,8 @@ struct SlotTable<Member: SlotMember> {
         return member
     }
 
-    /// The member that a token means, without counting a reference to it. For the path of every
-    /// message: no connection is removed before the end of the tick, so the table's reference lasts.
+    /// The member that a token means, without counting a reference to it. For connections alone, on the
+    /// path of every message: none is removed before the end of the tick, so the table's reference lasts.
     func reference(to token: EventToken) -> Unmanaged<Member>? {
         guard let reference = reference(inSlot: token.index),
             reference._withUnsafeGuaranteedRef({ $0.token == token })

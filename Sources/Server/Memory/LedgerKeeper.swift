@@ -30,7 +30,7 @@ struct LedgerKeeper {
     private let metrics: ShardMetrics
     /// Connections whose ledger is to be settled at the end of the tick.
     var touched = SlotQueue()
-    /// Bytes that one connection, or text request, may be charged.
+    /// Bytes that one owner may be charged.
     private let limit: UInt32
     /// Owners that are charged more, until the end of the tick.
     private(set) var oversized: [EventToken] = []

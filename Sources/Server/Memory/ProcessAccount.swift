@@ -18,7 +18,7 @@ import Synchronization
 package enum MemoryHolder: String, CaseIterable, Sendable {
     /// The process before its first connection: the program's data, stacks, settings.
     case start
-    /// All connections and text requests, each by its ledger.
+    /// All connections, text requests and waiting sessions, each by its ledger.
     case ledgers
     /// What waits to be used again: send chunks, codecs, spoken phrases.
     case pools

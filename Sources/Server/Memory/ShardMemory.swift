@@ -1,6 +1,6 @@
 // Memory that runs short. Near the limit of the process new sessions are refused. Beyond it the
-// largest owner of the whole server (a connection, a text request, a session that waits for its client)
-// is evicted, one after another until the rest fits. An owner that is charged more than any may be is evicted in any case.
+// largest owner of the whole server (a connection, a text request, a session that waits for its
+// client) is evicted, one after another until the rest fits. An owner that is charged more than any may be is evicted in any case.
 //
 // The largest owner is found by a number that each shard publishes: the most that any of its own
 // may be charged (LedgerKeeper). Beyond the limit, only the shard with the highest number looks
@@ -130,9 +130,11 @@ extension Shard {
             return request.isOver ? remove(request) : evict(request, reason)
         }
         if let live = sessions[token] {
+            // Its client has come back since: the connection is judged, with the session.
+            guard let place = waiting[token] else { return }
             metrics.add(reason.metric)
-            log(reason, bytes: waiting[token]?.charge.bytes ?? 0, session: live.session.id)
-            return end(live)
+            log(reason, bytes: place.charge.bytes, session: live.session.id)
+            return close(live, reason.closeCode, reason: reason.closeReason)
         }
         guard let connection = connections[token], connection.state != .closed else { return }
         metrics.add(reason.metric)

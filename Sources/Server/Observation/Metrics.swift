@@ -358,7 +358,7 @@ package final class ServerMetrics: Sendable {
     /// The work of the worker pool.
     var workerCounts: WorkerCounts { workers() }
 
-    /// Connections and text requests of all shards in a state.
+    /// Connections, text requests and waiting sessions of all shards in a state.
     func count(of state: SessionState) -> Int {
         shards.reduce(0) { $0 + $1.ledgers(of: state).counts.reduce(0, +) }
     }

@@ -1,5 +1,5 @@
-// A shard's look through its connections and sessions for an operator: counts by state, and of those that fit
-// the query the first few in its order. It goes on over several ticks, some connections in each, so
+// A shard's look through its connections and sessions for an operator: counts by state, and of those
+// that fit the query the first few in its order. It goes on over several ticks, some connections in each, so
 // that a shard with a hundred thousand of them serves the others meanwhile.
 //
 // Invariant: at most `limit` candidates are kept, whatever the number of connections.
@@ -111,8 +111,11 @@ struct SessionScan {
     /// The moment at which the shard that asks gives up waiting.
     let end: Instant
     var ranking: SessionRanking
-    /// The next slot to look at.
+    /// The next slot of the connections to look at.
     var nextSlot = 0
+    /// The next slot of the sessions, among which those are that wait for their clients. A session that
+    /// is lost, or comes back, during the scan may be counted twice, or not.
+    private var nextSession = 0
     /// Whether all slots have been looked at.
     private(set) var isOver = false
     /// Connections in each state, in the order of `SessionState.allCases`.
@@ -131,14 +134,18 @@ struct SessionScan {
             limit: query.limit, keepsLast: query.keepsLast, isReversed: query.isReversed)
     }
 
-    /// Looks at the next connections.
+    /// Looks at the next connections, and behind them at sessions that wait for their clients.
     /// - Parameters:
     ///   - slots: the most slots to look at; 1 or more.
     ///   - shard: the number of the shard, for the names of connections without a session.
     /// - Returns: slots that this took, 1 or more.
     mutating func look(
-        through connections: SlotTable<Connection>, atMost slots: Int, clock: ShardClock, shard: Int
+        through connections: SlotTable<Connection>, _ sessions: SlotTable<LiveSession>,
+        _ waiting: WaitingSessions, atMost slots: Int, clock: ShardClock, shard: Int
     ) -> Int {
+        guard nextSlot < connections.slotCount else {
+            return look(through: waiting, of: sessions, atMost: slots, clock)
+        }
         // None where the table was given back meanwhile.
         let end = max(nextSlot, min(connections.slotCount, nextSlot + slots))
         let count = max(1, end - nextSlot)
@@ -148,7 +155,7 @@ struct SessionScan {
             }
         }
         nextSlot = end
-        isOver = end >= connections.slotCount
+        isOver = end >= connections.slotCount && waiting.count == 0
         return count
     }
 
@@ -199,14 +206,22 @@ struct SessionScan {
         }
     }
 
-    /// Looks at all sessions that wait for their clients.
-    mutating func look(
-        through waiting: WaitingSessions, of sessions: SlotTable<LiveSession>, clock: ShardClock
-    ) {
-        for token in waiting.tokens {
-            guard let live = sessions[token], let place = waiting[token] else { continue }
+    private mutating func look(
+        through waiting: WaitingSessions, of sessions: SlotTable<LiveSession>, atMost slots: Int,
+        _ clock: ShardClock
+    ) -> Int {
+        let slotCount = waiting.count == 0 ? 0 : sessions.slotCount
+        let end = max(nextSession, min(slotCount, nextSession + slots))
+        defer {
+            nextSession = end
+            isOver = end >= slotCount
+        }
+        for slot in nextSession..<end {
+            guard let live = sessions[slot: slot], live.connection == nil,
+                let place = waiting[live.token]
+            else { continue }
             look(
-                at: token, in: place.charge.state ?? .idle, id: live.session.id,
+                at: live.token, in: place.charge.state ?? .idle, id: live.session.id,
                 model: live.session.parameters.model
             ) { order in
                 switch order {
@@ -219,6 +234,7 @@ struct SessionScan {
                 }
             }
         }
+        return max(1, end - nextSession)
     }
 
     /// Counts a connection, and offers it where it fits the query.

@@ -26,7 +26,7 @@ struct SurveyQuestion: Sendable {
 struct SurveyReport: Sendable {
     /// In the order of the query, at most as many as it asked for.
     var rows: [SessionRow] = []
-    /// Connections and text requests that fit the query.
+    /// Connections, text requests and sessions that wait for their clients, where they fit the query.
     var matching = 0
     /// Those of them that come before the page, with the page's own where it ends before a rank.
     var preceding = 0
@@ -34,7 +34,7 @@ struct SurveyReport: Sendable {
     var states: [Int]
     /// Open connections.
     var connections = 0
-    /// The sum of their ledgers, in bytes.
+    /// The sum of all ledgers, in bytes.
     var ledgerBytes = 0
 }
 

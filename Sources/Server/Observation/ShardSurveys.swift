@@ -97,11 +97,9 @@ extension Shard {
         while slots > 0, var scan = surveys.takeScan() {
             let start = io.now
             slots -= scan.look(
-                through: connections, atMost: slots, clock: clock, shard: services.index)
-            if scan.isOver {
-                scan.look(through: textRequests, clock: clock)
-                scan.look(through: waiting, of: sessions, clock: clock)
-            }
+                through: connections, sessions, waiting, atMost: slots, clock: clock,
+                shard: services.index)
+            if scan.isOver { scan.look(through: textRequests, clock: clock) }
             let report = scan.isOver ? report(scan) : nil
             scan.nanoseconds += Int(io.now.nanoseconds - start.nanoseconds)
             guard let report else { return surveys.giveBack(scan) }

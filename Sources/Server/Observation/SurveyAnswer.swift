@@ -260,7 +260,9 @@ extension RouteContent {
                 FieldEntry("shards", count, "Shards that were asked."),
                 FieldEntry("shards_answered", count, "Those of them that answered in time."),
                 FieldEntry("connections", count, "Open connections."),
-                FieldEntry("ledger_bytes", count, "What they all make the process hold."),
+                FieldEntry(
+                    "ledger_bytes", count,
+                    "What they, text requests and sessions without a client make the process hold."),
                 FieldEntry("resident_bytes", count, "Resident memory of the process."),
                 FieldEntry("states", .object(states), "How many do what."),
                 FieldEntry(

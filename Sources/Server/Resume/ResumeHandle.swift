@@ -2,7 +2,7 @@
 // session lives in its process, so that it is found without a search. To the client it is one
 // opaque text. A handle is read from a peer: it may name anything.
 //
-//   sess_4fQ2sXb81k . base64url( secret, 16 bytes ‖ shard, 2 ‖ token of its connection, 8 )
+//   sess_4fQ2sXb81k . base64url( secret, 16 bytes ‖ shard, 2 ‖ its token there, 8 )
 
 import Codec
 
@@ -50,7 +50,7 @@ struct ResumeHandle: Equatable {
     let secret: ResumeSecret
     /// The shard on which the session lives, if it is this process's.
     let shard: Int
-    /// The place of its connection there.
+    /// Its token there.
     let token: EventToken
 
     init(sessionID: String, secret: ResumeSecret, shard: Int, token: EventToken) {

@@ -166,6 +166,10 @@ extension Shard {
         }
         accept(upgrade, as: .client, on: connection)
         perform([.settle, .rearm, .watch], on: connection)
+        // The rest of a long message that came on the earlier connection is heard first.
+        if connection.state == .webSocket, connection.hasUnheardAudio {
+            perform(.resume, on: connection)
+        }
     }
 
     /// Sends a client that is back what it has missed, and lets its session go on.
@@ -176,6 +180,8 @@ extension Shard {
         if resume.awayUntil == nil || resume.takeClientAwayNotice() {
             step(live) { $0.handleClientAway(at: now) }
         }
+        // What the session does then may be more than its client has read.
+        guard connection.live === live, connection.state == .webSocket else { return }
         let isRecovered = resume.attach(from: claim.position, at: now)
         metrics.add(isRecovered ? .resumesRecovered : .resumesRestored)
         if !isRecovered {

@@ -47,7 +47,8 @@ extension Shard {
             logger.warning(
                 "a session is too large to be stored",
                 metadata: ["session": "\(live.session.id)", "bytes": "\(change.byteCount)"])
-            return forgetStored(live, resume)
+            forgetStored(live, resume)
+            return settle(live)
         }
         store.sessions.write(change) { [self] outcome in
             guard let live = sessions[token], live.resume?.stored === stored else { return }

@@ -28,7 +28,7 @@ extension Shard {
     /// - Returns: false where it cannot: it still has its connection.
     ///
     /// It makes no input of the session, because it may be called while its outputs are taken. The
-    /// session is told in the next tick.
+    /// session learns of it when its entry in the deadline queue expires, which is due at once.
     func beginWaiting(_ live: LiveSession) -> Bool {
         guard let connection = live.connection, let resume = live.resume,
             !isToGoOnElsewhere(resume), reservePlace(toWait: live)
@@ -69,16 +69,23 @@ extension Shard {
         waiting[live.token]?.timer = deadlines.schedule(
             .session(live.token), at: now + configuration.closeTimeout)
         serveTimers(of: live)
+        if live.session.hasUnheardAudio, !sessionContext.isTickSpent {
+            sessionContext.beginShare()
+            hearRest(live)
+        }
         guard let timer = waiting[live.token]?.timer else { return }
+        settle(live)
         let soonest = Instant(nanoseconds: now.nanoseconds + 1)
-        let next = nextDeadline(of: live) ?? now + configuration.closeTimeout
+        let next =
+            live.session.hasUnheardAudio
+            ? soonest : nextDeadline(of: live) ?? now + configuration.closeTimeout
         deadlines.reschedule(timer, at: max(next, soonest))
     }
 
     /// The server does not listen any more: sessions that wait for their client wait in the store.
     /// - Parameter all: whether those end that are in none, because the server stops.
     func handOverWaiting(all: Bool = false) {
-        for token in waiting.tokens.sorted(by: { $0.index < $1.index }) {
+        for token in waiting.tokens {
             guard let live = sessions[token], all || live.resume?.stored != nil else { continue }
             handOver(live)
             if !live.hasEnded { end(live) }

@@ -31,8 +31,8 @@ struct WaitingSessions {
 
     /// How many wait.
     var count: Int { places.count }
-    /// All of them, in no order.
-    var tokens: [EventToken] { Array(places.keys) }
+    /// All of them, in the order of their slots.
+    var tokens: [EventToken] { places.keys.sorted { $0.index < $1.index } }
 
     /// A session begins to wait.
     mutating func insert(_ place: WaitingSession, at token: EventToken, of caller: CallerTag) {

@@ -69,13 +69,13 @@ final class LiveSession: SlotMember {
 }
 
 extension Connection {
-    /// It is the connection of a session's client from now on.
+    /// Attaches a session to this connection.
     func give(_ live: LiveSession) {
         self.live = live
         live.connection = self
     }
 
-    /// Its session, if it has one, is no longer its own.
+    /// Detaches its session, if it has one.
     func part() {
         live?.connection = nil
         live = nil

@@ -1,7 +1,7 @@
 // The sessions of a shard: how they begin and end, what an input of one entails, and who hears of its
 // outputs: its client, by the front of its connection, those who observe it, its record, the agents.
-// A session that waits for its client is the same session without a connection: what is for the client
-// alone then goes nowhere, and what can be missed is kept (ShardResume).
+// A session that waits for its client is the same session without a connection: its audio is then
+// discarded, and its numbered events are kept (ShardResume).
 //
 // Invariant: all outputs of a session are taken after every input, before another one; `step` sees to
 // that. After its end neither a message nor an agent reaches the session.
@@ -109,6 +109,7 @@ extension Shard {
             releaseAgents(of: connection)
             connection.part()
         }
+        work.remove(live.token)
         sessions.remove(live)
         sessionLog.noteEnd(of: live.session.id)
         metrics.add(.sessionsOpen, -1)

@@ -201,6 +201,7 @@ extension Shard {
                 }
             }
             observation.noteTaken(event, from: input.link, live.session.parameters)
+            settle(live)
         } catch {
             step(live) { $0.handle(error, at: now) }
         }

@@ -46,8 +46,9 @@ extension TelephoneFront {
             ])
         let greeting = start.call.parameter("greeting")
         host.step(live) { $0.start(isSettled: greeting == nil, at: host.now) }
+        guard !live.hasEnded else { return }
         if let consent { host.handleRecordingConsent(consent, of: live) }
-        guard !live.hasEnded, let greeting else { return }
+        guard let greeting else { return }
         var response = ResponseParameters()
         response.instructions = greeting
         host.take(.responseCreate(response), of: live)

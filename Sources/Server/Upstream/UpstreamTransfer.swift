@@ -33,7 +33,7 @@ final class UpstreamTransfer: @unchecked Sendable {
     }
 
     let id: UInt64
-    /// The connection, or text request, that it is for; nil: none.
+    /// The session that it is for. Nil means none.
     let owner: EventToken?
     /// The account that its memory is charged to.
     let charge: UpstreamCharge

@@ -35,7 +35,9 @@ import Testing
             let question = SurveyQuestion(query: query) { _ in }
             var scan = SessionScan(question, end: Self.clock.now)
             while !scan.isOver {
-                _ = scan.look(through: table, atMost: 7, clock: Self.clock, shard: shard)
+                _ = scan.look(
+                    through: table, SlotTable(of: .session), WaitingSessions(share: 1), atMost: 7,
+                    clock: Self.clock, shard: shard)
             }
             var report = SurveyReport(states: scan.states)
             report.matching = scan.ranking.counted

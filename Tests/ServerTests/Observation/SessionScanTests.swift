@@ -33,7 +33,10 @@ import Testing
         var scan = scan { $0.limit = 3 }
         var steps: [Int] = []
         while !scan.isOver {
-            steps.append(scan.look(through: table, atMost: 10, clock: clock, shard: 2))
+            steps.append(
+                scan.look(
+                    through: table, SlotTable(of: .session), WaitingSessions(share: 1), atMost: 10,
+                    clock: clock, shard: 2))
         }
         #expect(steps == [10, 10, 5])
         #expect(scan.ranking.counted == 25 && scan.states[SessionState.connection.index] == 25)
@@ -48,7 +51,9 @@ import Testing
             $0.order = .age
             $0.limit = 2
         }
-        _ = scan.look(through: table, atMost: 100, clock: clock, shard: 0)
+        _ = scan.look(
+            through: table, SlotTable(of: .session), WaitingSessions(share: 1), atMost: 100,
+            clock: clock, shard: 0)
         #expect(scan.ranking.sorted.map(\.token.index) == [0, 1])
     }
 
@@ -56,7 +61,9 @@ import Testing
         let table = try table(5)
         let question = SurveyQuestion(query: SessionQuery(id: "conn_0_3_0")) { _ in }
         var scan = SessionScan(question, end: clock.now)
-        _ = scan.look(through: table, atMost: 100, clock: clock, shard: 0)
+        _ = scan.look(
+            through: table, SlotTable(of: .session), WaitingSessions(share: 1), atMost: 100,
+            clock: clock, shard: 0)
         #expect(scan.ranking.sorted.map(\.token.index) == [3])
     }
 
@@ -65,16 +72,21 @@ import Testing
         table[slot: 1].map { table.remove($0) }
         table[slot: 2]?.state = .closed
         var scan = scan { _ in }
-        _ = scan.look(through: table, atMost: 100, clock: clock, shard: 0)
+        _ = scan.look(
+            through: table, SlotTable(of: .session), WaitingSessions(share: 1), atMost: 100,
+            clock: clock, shard: 0)
         #expect(scan.ranking.counted == 2 && scan.isOver)
     }
 
     @Test func aTableThatWasGivenBackEndsTheScan() throws {
         var scan = scan { _ in }
-        _ = scan.look(through: try table(20), atMost: 10, clock: clock, shard: 0)
+        _ = scan.look(
+            through: try table(20), SlotTable(of: .session), WaitingSessions(share: 1), atMost: 10,
+            clock: clock, shard: 0)
         #expect(!scan.isOver)
         let slots = scan.look(
-            through: SlotTable<Connection>(of: .connection), atMost: 10, clock: clock, shard: 0)
+            through: SlotTable<Connection>(of: .connection), SlotTable(of: .session),
+            WaitingSessions(share: 1), atMost: 10, clock: clock, shard: 0)
         #expect(slots == 1 && scan.isOver && scan.ranking.counted == 10)
     }
 }

@@ -83,4 +83,44 @@ import Testing
         #expect(live.token.index == token.index && live.token != token)
         #expect(world.server.shard.sessions[token] == nil)
     }
+
+    /// Ten seconds of audio take ten ticks. The client is gone before, or has come back on another
+    /// connection.
+    @Test(arguments: [true, false]) func theRestOfALongMessageIsHeard(isBack: Bool) throws {
+        let world = try ResumeWorld()
+        let client = world.open()
+        client.send(
+            #"{"type":"session.update","session":{"type":"realtime","audio":{"input":{"#
+                + #""format":{"type":"audio/pcmu"},"turn_detection":null}}}}"#)
+        #expect(world.server.run())
+        client.send(.binary, [UInt8](repeating: 0xFF, count: 80_000))
+        let live = try #require(world.server.shard.sessions[slot: 0])
+        for _ in 0..<20 where !live.session.hasUnheardAudio { #expect(world.server.shard.tick()) }
+        #expect(live.session.hasUnheardAudio)
+        if isBack {
+            let again = try world.comeBack(from: client, at: client.offsets.last)
+            #expect(!live.session.hasUnheardAudio)
+            world.count(to: 1, again)
+            #expect(world.server.run(for: .seconds(1)))
+            #expect(again.words == "1 ")
+        } else {
+            world.cut(client)
+            #expect(world.server.run(for: .seconds(1)))
+        }
+        #expect(!live.session.hasUnheardAudio && !live.hasEnded)
+        #expect((158_000...162_000).contains(world.server.metrics.total(of: \.samplesIn)))
+    }
+
+    /// A client does not come back for the work that it may ask for.
+    @Test func aReturnFillsNoBudget() throws {
+        let world = try ResumeWorld { $0.maxTurnsPerSecond = 1 }
+        let client = world.open()
+        for _ in 0..<40 { world.count(to: 1, client) }
+        let token = try #require(world.server.shard.sessions[slot: 0]).token
+        let wait = { world.server.shard.work.wait(of: token, at: world.server.io.now) }
+        #expect(wait() > .zero)
+        world.cut(client)
+        _ = try world.comeBack(from: client, at: client.offsets.last)
+        #expect(wait() > .zero)
+    }
 }
