@@ -15,7 +15,8 @@ struct SpokenLoop {
         case aroundSpeech(percent: Int)
     }
 
-    /// What an encoder with DTX makes of 20 ms that need not be sent (RFC 6716, section 2.1.9), in bytes.
+    /// Most bytes that an encoder with DTX makes of 20 ms that need not be sent (RFC 6716, section
+    /// 2.1.9).
     private static let unsentBytes = 2
     /// Duration of one packet.
     static let packetNanoseconds: Int64 = 20_000_000

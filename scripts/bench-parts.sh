@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the embedded parts carry on a core: LoadTests/peers. The first argument is `recogniser`,
-# `replies` or `voices`; the others go to the first program of the measurement.
+# Measures what the embedded parts carry on a core: LoadTests/peers. The first argument is
+# `recogniser`, `replies` or `voices`; the others go to the first program of the measurement.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 

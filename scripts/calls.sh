@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What telephone calls cost a server: LoadTests/calls. Arguments go to calls.py.
+# Measures what telephone calls cost a server: LoadTests/calls. Arguments go to calls.py.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 

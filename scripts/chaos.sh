@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What callers notice of crashes, restarts and lost networks: LoadTests/chaos against clusters of
-# scripts/cluster.sh. Needs root. Arguments go to chaos.py.
+# Measures what callers notice of crashes, restarts and lost networks: LoadTests/chaos against
+# clusters of scripts/cluster.sh. Needs root. Arguments go to chaos.py.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 

@@ -4,8 +4,8 @@
 #
 #   check.sh      BASE: the revision to compare with; HEAD by default
 #
-# Changed client tests run if the release binary is newer than every source. What is not run here is
-# named at the end.
+# Changed client tests run if the release binary is newer than every source. Checks that are not run
+# here are named at the end.
 # shellcheck source=scripts/swift-tests.sh
 source "$(dirname "$0")/swift-tests.sh"
 

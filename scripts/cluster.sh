@@ -52,7 +52,7 @@ fi
 # HAProxy holds two sockets for each client, and takes what it may.
 ulimit -n "$(ulimit -H -n)"
 
-# What a part of the cluster listens on, and where others reach it.
+# The addresses that the parts of the cluster listen on, and at which others reach them.
 common_address() { ((isolated)) && echo "$network.1" || echo 127.0.0.1; }
 node_address() { ((isolated)) && echo "$network.1$1" || echo 127.0.0.1; }
 node_url() { echo "http://$(node_address "$1"):$((port + $1))"; }
@@ -179,7 +179,7 @@ remove_networks() {
     ip link delete "$bridge" 2>/dev/null || true
 }
 
-# A disabled port of a bridge drops every packet, and neither side is told.
+# A disabled port of a bridge drops every packet without notice to either side.
 set_network() {
     ((isolated)) || fail "cut and heal need a cluster with CLUSTER_ISOLATED=1"
     bridge link set dev "$bridge.$1" state "$2"

@@ -29,7 +29,7 @@ SWIFT_TARGET = "test-swift"
 # Complete blocks of one target. After them come names alone.
 MOST_BLOCKS = 20
 
-# What Swift Testing prints: a symbol, then a test or a suite by its title or its name in the code.
+# The lines of Swift Testing: a symbol, then a test or a suite by its title or its name in the code.
 TEST = r'Test (?:"(?P<title>.*?)"|(?P<function>\w+\(.*?\)))'
 TEST_OR_SUITE = r'(?:Test|Suite) (?:"(?P<title>.*?)"|(?P<function>\w+(?:\(.*?\))?))'
 EVENT = re.compile(r"^[^\w\s\[] (?:Test|Suite) ")

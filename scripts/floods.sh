@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What one client's flood of messages takes from its neighbours: LoadTests/floods. Arguments go to
-# floods.py.
+# Measures what one client's flood of messages takes from its neighbours: LoadTests/floods.
+# Arguments go to floods.py.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a bad network costs a voice conversation: LoadTests/network. Needs root and /dev/net/tun. Arguments go
-# to network.py. PARLEY_BINARY: the server, .build/release/parley by default.
+# Measures what a bad network costs a voice conversation: LoadTests/network. Needs root and /dev/net/tun.
+# Arguments go to network.py. PARLEY_BINARY: the server, .build/release/parley by default.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What an operator's page costs a server with many sessions: LoadTests/operators. Arguments go to
-# operators.py.
+# Measures what an operator's page costs a server with many sessions: LoadTests/operators. Arguments
+# go to operators.py.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What outages cost records and webhooks: LoadTests/outages against a server of its own for each case.
-# Needs root. Arguments go to outages.py.
+# Measures what outages cost records and webhooks: LoadTests/outages against a server of its own for
+# each case. Needs root. Arguments go to outages.py.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 

@@ -54,7 +54,7 @@ network=(
     iproute2                 # makes the namespaces and the devices
 )
 
-# What stands around the nodes of scripts/cluster.sh.
+# The programs around the nodes of scripts/cluster.sh.
 cluster=(
     curl                     # asks whether a node is ready
     haproxy                  # distributes the clients

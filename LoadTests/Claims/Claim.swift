@@ -61,7 +61,7 @@ struct Claim {
     let name: String
     /// The heading of its table.
     let title: String
-    /// What comparisons of these stacks publish, each with its rule.
+    /// The claims that comparisons of these stacks publish, each with its rule.
     let published: [PublishedClaim]
     /// The columns; the summary shows the first.
     let measures: [Measure]
@@ -98,7 +98,7 @@ struct ClaimOutcome: Codable {
     var cells: [Cell] = []
     /// The failures, by contender's title. The report shows them in place of figures.
     var failures: [String: [String]] = [:]
-    /// What was noticed beside the figures, by contender's title.
+    /// Observations beside the figures, by contender's title.
     var notes: [String: [String]] = [:]
     /// Samples that were taken or failed, and the planned and the needed time of all, in seconds.
     var samples = 0

@@ -1,4 +1,4 @@
-// What was compared: the commit of Parley's sources, and the versions of the peers.
+// The builds of a comparison: the commit of Parley's sources, and the versions of the peers.
 
 import CLinux
 import Foundation

@@ -1,5 +1,5 @@
-// What a run of the claims needs, checked before it begins: programs, recordings, descriptors. A run
-// takes half an hour, and a part that is missing would be found in its middle.
+// The inputs of a run of the claims: programs, recordings, descriptors. They are checked before it
+// begins: a run takes half an hour, and a missing input would be found in its middle.
 
 import CLinux
 import Codec
@@ -7,9 +7,9 @@ import Foundation
 
 /// The inputs of a run.
 struct ClaimInputs {
-    /// What is missing; a run must not begin with any.
+    /// The missing inputs. A run begins only where the list is empty.
     var missing: [String] = []
-    /// What is unusual and does not stop a run.
+    /// The unusual inputs, which do not stop a run.
     var warnings: [String] = []
 
     /// Debian's pocketsphinx-testdata.

@@ -1,5 +1,5 @@
-// The claims as Markdown: a summary with a row for each published claim, then for each measured
-// claim its sources, how it was measured, a table with every figure of every contender, and the
+// The claims as Markdown. A summary has a row for each published claim. Then each measured claim
+// has its sources, how it was measured, a table with every figure of every contender, and the
 // failures. A finished document of a whole run is LoadTests/CLAIMS.md.
 
 /// The outcomes of all claims, and what they were measured on.
@@ -8,7 +8,7 @@ struct ClaimsReport: Codable {
     let date: String
     let command: String
     var build: ClaimBuild?
-    /// What was unusual in the inputs.
+    /// The unusual inputs.
     var warnings: [String] = []
     var outcomes: [ClaimOutcome] = []
 

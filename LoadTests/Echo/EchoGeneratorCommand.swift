@@ -17,7 +17,7 @@ struct SliceOrder: Codable {
         /// The same over TLS 1.3: with keys and certificate, or resumed with a ticket.
         case fullTLS, resumedTLS
 
-        /// What it is called in reports.
+        /// Its name in reports.
         var title: String {
             switch self {
             case .echo: "echo"

@@ -1,10 +1,10 @@
-// The child processes of the harness: each is pinned to a core, and ends with this process. What a
-// child wrote to its standard error, and how it ended, can be kept for the report of a failure.
+// The child processes of the harness: each can be pinned to a core, and ends with this process. A
+// child's standard error, and how it ended, can be kept for the report of a failure.
 
 import CLinux
 import Foundation
 
-/// A child process that is pinned to a core. It is terminated when the object is freed.
+/// A child process that can be pinned to a core. It is terminated when the object is freed.
 final class PinnedProcess {
     private let process: SpawnedProcess
     /// Its end and its last words; nil unless asked for. It outlives this object.
@@ -19,10 +19,10 @@ final class PinnedProcess {
 
     /// Starts a program.
     /// - Parameters:
-    ///   - core: the core that it is pinned to; nil: none.
+    ///   - core: the core that it is pinned to. Nil means that it may use any.
     ///   - isTalking: whether its input and output are pipes; otherwise both are /dev/null.
-    ///   - name: its name in a record of what it writes to its standard error; nil: it writes to
-    ///     this process's.
+    ///   - name: its name in a record of its standard error. Nil means that it writes to this
+    ///     process's.
     init(
         _ command: [String], core: Int?, isTalking: Bool = false, recordedAs name: String? = nil
     ) throws(LoadFailure) {
@@ -123,7 +123,7 @@ final class PinnedProcess {
     }
 }
 
-/// What is left of a child process: how it ended, and the end of what it wrote to its standard error.
+/// The record of a child process: how it ended, and the end of its standard error.
 final class ProcessRecord {
     /// Its name in reports.
     let name: String

@@ -23,7 +23,7 @@ enum ProcessEnding: Equatable {
 /// A child that has been started. It inherits no descriptor but its three streams, and no signal
 /// that this process blocks or ignores.
 final class SpawnedProcess: Sendable {
-    /// What a stream of the child is.
+    /// The other end of a stream of the child.
     enum Stream {
         case null
         /// A descriptor of this process.

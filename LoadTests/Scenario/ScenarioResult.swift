@@ -11,7 +11,7 @@ struct ScenarioResult: Codable, Sendable {
     var errors: [String: Int] = [:]
     /// Latencies by kind.
     var latencies: [LatencyKind: LatencySummary] = [:]
-    /// What of the deltas' latency the server says is its own; nil where it does not say.
+    /// The server's own part of the deltas' latency; nil where it has no metrics.
     var serverDeltaDelay: DelayEstimate?
     /// The server before there were sessions.
     var before: ServerSample?

@@ -6,11 +6,11 @@ import Codec
 
 /// A session's way back.
 struct LoadPlace: Equatable {
-    /// What a session has come back to.
+    /// The result of coming back.
     enum Return: Equatable {
-        /// Everything that it has missed follows.
+        /// The same session. Every event that it has missed follows.
         case recovered
-        /// The conversation is told again.
+        /// The same session. Its conversation follows from the beginning.
         case restored
         /// Another session.
         case anew
@@ -22,7 +22,8 @@ struct LoadPlace: Equatable {
     /// The last event that came.
     var offset = 0
 
-    /// Reads an event that has a session and a handle; nil: the session cannot be resumed.
+    /// Reads an event that has a session and a handle. Nil means that the session cannot be
+    /// resumed.
     init?(_ event: JSONValue?) {
         guard let id = event?["session"]?["id"]?.string, let resume = event?["resume"],
             let handle = resume["handle"]?.string, let epoch = resume["epoch"]?.int

@@ -14,7 +14,7 @@ enum ServerEventHead: Equatable {
     /// A piece of a reply's text, and the offset of the text in the event.
     case textDelta(at: Int)
     case transcript, speechStarted
-    /// What the session has come back to, and a new handle to come back with.
+    /// The answer to a client that comes back, and a new handle to come back with.
     case resumed, resumeUpdated
     case error
     /// Any other type.

@@ -73,7 +73,7 @@ class Caller:
         # Items in their order: id → {"role", "type", "text", …}.
         self.items = {}
         self.active = set()
-        # What was sent and is not known to have arrived: id → event.
+        # Items that were sent and may not have arrived: id → item.
         self.unknown = {}
         self.wants_response = False
         self.audio_end = {}
@@ -514,7 +514,7 @@ class Caller:
         if self.active or self.last_status is None or self.lost_at is not None:
             return False
         if self.last_reason in ("handed_over", "interrupted_by_restart") and self.lost_at is None:
-            # The rest is said after the return.
+            # The rest of the reply follows after the return.
             return self.settled_at is not None and time.monotonic() > self.ended_at + GRACE
         calls = [each for each in self.answers() if each["type"] == "function_call"]
         return not (self.kind == "tools" and calls and not self.spoken_words()

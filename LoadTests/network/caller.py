@@ -20,13 +20,14 @@ FORMATS = {
     "opus": {"type": "audio/opus"},
     "pcm": {"type": "audio/pcm", "rate": 24000},
 }
-# As in parley.js: bytes that may wait before frames are dropped, and how often the server is told what was played.
+# As in parley.js: waiting bytes from which frames are dropped, and seconds between reports of the
+# audio played.
 MOST_WAITING = {"opus": 20_000, "pcm": 48_000}
 ACKNOWLEDGE_EVERY = 0.25
 # The header of binary output (PROTOCOL.md), and the rates of its positions.
 HEADER = struct.Struct("<BBHI16s")
 POSITION_RATE = {"opus": 48, "pcm": 24}
-# A turn that has no answer after so long is given up; the next begins.
+# Seconds to wait for the end of a turn's answer; then the next turn begins.
 PATIENCE = 30
 PAUSE = 0.8
 TYPED = "Please count to 20"

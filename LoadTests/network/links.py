@@ -60,7 +60,8 @@ class Stream:
             return
         if self.first is None or not length:
             return
-        # Connections here carry less than 2 GiB. What is far behind the start is a copy of it.
+        # Connections here carry less than 2 GiB. A greater distance is a copy from before the
+        # start.
         start = (sequence - self.first) & 0xFFFFFFFF
         if start >= 1 << 31:
             return

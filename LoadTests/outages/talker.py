@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMes
 
 TURNS = (3, 12)
 PAUSE = (0.3, 2.0)
-# How long a turn may take before its conversation is given up.
+# Seconds that the connection and each event may take. A conversation may take them TURNS[1] times.
 PATIENCE = 30
 RETRY = 0.2
 

@@ -74,7 +74,7 @@ async def listen(server, format_type, replies):
         for text in replies:
             content = [{"type": "input_text", "text": text}]
             item = {"type": "message", "role": "user", "content": content}
-            # Outside the conversation: the reply is the text, whatever was said before.
+            # Outside the conversation: the reply is the text, and no earlier turn changes it.
             response = {"conversation": "none", "input": [item]}
             await link.send(json.dumps({"type": "response.create", "response": response}))
             while True:

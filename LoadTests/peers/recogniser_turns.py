@@ -69,7 +69,7 @@ class User:
             self.sent += PACKET
             self.speech_end = now
             return self.cut[self.sent - PACKET : self.sent]
-        # What is never transcribed ends, too.
+        # An utterance without a transcript ends 20 s after its speech.
         if self.waits and now > self.speech_end + 20:
             self.rest(now)
         return SILENCE

@@ -1,5 +1,5 @@
-// A thread of this layer: it does what the shards must not wait for. What it waits for, and how it is told
-// to end, is its owner's.
+// A thread of this layer: it does what the shards must not wait for. Its owner decides what it waits for,
+// and how it ends.
 
 import CLinux
 import Server

@@ -93,7 +93,7 @@ public struct RecordBrowser {
         }
     }
 
-    /// What is kept of a session.
+    /// The state of a session's record.
     enum State: Equatable {
         case missing
         /// It has not ended.

@@ -34,7 +34,7 @@ final class RecordQueue: @unchecked Sendable {
         }
     }
 
-    /// What the writer is to do.
+    /// The entries that the writer is to write, and whether more may come.
     struct Work {
         let entries: [RecordDatabase.Entry]
         let isClosed: Bool

@@ -1,4 +1,4 @@
-// Where records are kept, and who is told of sessions: the settings of this layer.
+// The settings of this layer: where records are kept, and which receiver gets webhooks.
 
 import Session
 
@@ -18,9 +18,9 @@ public struct RecordSettings: Sendable {
     public var path: String
     /// Where records go in the end.
     public var destination: Destination
-    /// Days for which an ended session's record is kept; nil: for ever.
+    /// Days for which an ended session's record is kept. Nil means for ever.
     public var days: Int?
-    /// What is taken out of the words before they are written.
+    /// The parts of the words that are removed before they are written.
     public var redaction: RecordRedaction
     /// Bytes that the file may have while it is the spool. 1 GiB by default: 80,000 records of ten
     /// typed turns, of 13 kB each. Above it sessions that it does not have are not recorded.
@@ -28,7 +28,7 @@ public struct RecordSettings: Sendable {
     /// Bytes of changes that may wait in memory. 64 MiB by default: some
     /// 30,000 changes of a typed turn.
     public var maxQueuedBytes = 64 << 20
-    /// Who is told of sessions; nil: nothing is.
+    /// The receiver of webhooks. Nil means that none are sent.
     public var webhooks: WebhookSettings?
 
     /// Creates settings.
@@ -47,15 +47,15 @@ public struct WebhookSettings: Sendable {
     public var url: String
     /// The secrets that it may know events by: each event has a signature by each. At least one.
     public var secrets: [WebhookSecret]
-    /// Reads the secrets anew, from their file; nil: they are not from a file.
+    /// Reads the secrets anew, from their file. Nil means that they are not from a file.
     public var rereadSecrets: (@Sendable () throws -> [WebhookSecret])?
     /// The events that it wants.
     public var types: Set<WebhookEventType> = Set(WebhookEventType.allCases)
     /// Time that it may take to answer. 15 s by default, as Standard Webhooks advises.
     public var timeout = Duration.seconds(15)
-    /// PEM file of the authorities that its certificate is checked against; nil: the system's.
+    /// PEM file of the authorities that its certificate is checked against. Nil means the system's.
     public var authorities: String?
-    /// libcurl's option for the proxy; nil: the variables decide.
+    /// libcurl's option for the proxy. Nil means that the environment variables decide.
     public var proxy: String?
 
     /// Creates settings.

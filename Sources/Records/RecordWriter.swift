@@ -108,8 +108,8 @@ public final class RecordWriter: RecordKeeper, @unchecked Sendable {
     /// Reads the secrets of webhooks anew; a receiver that wanted no more events is asked again.
     public func reload() throws { try webhooks?.reload() }
 
-    /// Writes what waits and ends the threads. What a database or a receiver has not taken waits in
-    /// the file for the next start.
+    /// Writes what waits and ends the threads. Entries that a database or a receiver has not taken
+    /// wait in the file for the next start.
     public func shutdown() {
         queue.close()
         thread?.join()

@@ -78,7 +78,7 @@ public struct SessionErasure {
             let page = try browser.search(search, limit: search.limit)
             for listing in page {
                 let documents = try browser.documents(listing.id)
-                // The search finds the words in what was said, too.
+                // The search finds the words in the conversation, too.
                 if documents.contains(where: { Self.isOf(caller, $0) }) { found.append(listing.id) }
             }
             guard page.count == search.limit, let last = page.last else { return found }

@@ -35,7 +35,8 @@ struct ParleyCommand: ParsableCommand {
         main(nil)
     }
 
-    /// What is wrong with the name of a subcommand; nil where it is one, or a flag, or missing.
+    /// The fault of the name of a subcommand. It is nil where the name is one, or a flag, or
+    /// missing.
     static func problem(ofSubcommand name: String?) -> String? {
         let names = configuration.subcommands.compactMap { $0.configuration.commandName } + ["help"]
         guard let name, !name.hasPrefix("-"), !names.contains(name) else { return nil }

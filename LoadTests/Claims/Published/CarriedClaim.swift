@@ -85,7 +85,7 @@ private struct CarriedSearch {
                 search.take(holds: true)
             } catch {
                 reason = bench.explained(error).reason
-                // What was left undone must not burden the next step.
+                // The next step gets a new server: unfinished work would burden it.
                 server = nil
                 bench.forgetProcesses()
                 search.take(holds: false)

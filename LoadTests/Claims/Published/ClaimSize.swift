@@ -34,8 +34,8 @@ struct ClaimSize {
     var stepSeconds = 1.5
     /// The distance of its last two steps.
     var stepResolution = 1
-    /// What a scenario takes beside its opening, its measured part and its last turns, in seconds: the
-    /// start of its processes, a warm-up, closing.
+    /// Seconds of a scenario beside its opening, its measured part and its last turns: the start of
+    /// its processes, a warm-up, closing.
     static let scenarioSeconds = 5.0
 
     /// Those of them that have sessions.

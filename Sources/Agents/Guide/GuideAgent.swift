@@ -1,6 +1,7 @@
-// The agent of a new user's first minute: it explains Parley, answers about the session by calling
-// tools, counts slowly enough to be interrupted, tells the time, and says how to use a real model.
-// GuideIntent finds what the user wants, GuideReplies has the texts, GuideTools the tools.
+// The agent of a new user's first minute. It explains Parley, and answers about the session by
+// calling tools. It counts slowly enough to be interrupted, tells the time, and says how to use a
+// real model. GuideIntent finds what the user wants, GuideReplies has the texts, GuideTools the
+// tools.
 //
 // Invariant: the same request at the same time gets the same reply. Nothing here reads a clock: the
 // wall time is an argument, and the pauses of a count are the host's.
@@ -12,9 +13,9 @@ import Session
 public struct GuideAgent: LanguageModel {
     /// The pause between two numbers of a count. 600 ms: about as slow as a person counts.
     static let countingPause = Duration.milliseconds(600)
-    /// Messages before the last among which what is to go on is looked for. 64: 32 turns and replies, as
-    /// in a count of a hundred that is interrupted at every third number. A conversation may have
-    /// thousands, and the event loop waits for the guide.
+    /// Messages before the last in which the guide looks for an interrupted reply to go on with. The
+    /// limit is 64: 32 turns and replies, as in a count of a hundred that is interrupted at every third
+    /// number. A conversation may have thousands, and the event loop waits for the guide.
     static let maxMessagesBack = 64
 
     private let wallSeconds: @Sendable () -> Int
@@ -22,7 +23,7 @@ public struct GuideAgent: LanguageModel {
     /// - Parameter wallSeconds: seconds since 1970.
     public init(wallSeconds: @escaping @Sendable () -> Int) { self.wallSeconds = wallSeconds }
 
-    /// What it does about a request.
+    /// The guide's reaction to a request.
     enum Step: Equatable {
         case call(DemoToolUse.Call)
         /// - Parameter pause: before each word but the first.
@@ -58,7 +59,7 @@ public struct GuideAgent: LanguageModel {
         }
     }
 
-    /// What is due.
+    /// The reaction to a request.
     static func step(for request: ModelRequest, wallSeconds: Int) -> Step {
         let last = request.messages.last {
             if case .system = $0 { false } else { true }
@@ -179,7 +180,7 @@ public struct GuideAgent: LanguageModel {
         return nil
     }
 
-    /// Goes on with what was interrupted last, whatever was said since.
+    /// Goes on with the reply that was interrupted last, also where complete ones followed it.
     private static func goOn(_ messages: [ModelMessage], _ wallSeconds: Int) -> Step {
         let recent = messages.suffix(maxMessagesBack + 1)
         for index in recent.indices.reversed() {
@@ -200,7 +201,7 @@ public struct GuideAgent: LanguageModel {
         return .say(GuideReplies.nothingToGoOn)
     }
 
-    /// What is left of a count: each reply that begins with the next number is a part of it.
+    /// The rest of a count: each reply that begins with the next number is a part of it.
     private static func rest(
         of count: SpokenCount, heardIn messages: ArraySlice<ModelMessage>
     ) -> SpokenCount? {
@@ -230,7 +231,8 @@ public struct GuideAgent: LanguageModel {
     }
 
     /// The rest of a fixed reply of which a part was heard, from the beginning of the sentence that was
-    /// cut off; nil: the whole was heard, or the reply is no fixed one.
+    /// cut off. Nil means that the whole was heard, that no part was, or that the reply is no fixed
+    /// one.
     private static func rest(
         ofReplyTo asked: String, heardIn messages: ArraySlice<ModelMessage>, _ wallSeconds: Int
     ) -> String? {
@@ -251,7 +253,8 @@ public struct GuideAgent: LanguageModel {
 }
 
 extension ModelMessage {
-    /// What the user said or typed; nil: the message is no user's, or has no text.
+    /// The words that the user said or typed. Nil means that the message is no user's, or has no
+    /// text.
     fileprivate var userText: String? {
         switch self {
         case .user(let text): text

@@ -1,9 +1,9 @@
-// What a user wants of the guide, found in a transcript by rules of words. A rule lists groups of
-// words and phrases, and needs one of each group; the first rule that fits decides. The rules also
-// know what a recogniser hears instead of a word ("parlay", "cessions"). GuideAgent has the
+// The intent of a user of the guide, found in a transcript by rules of words. A rule lists groups
+// of words and phrases, and needs one of each group; the first rule that fits decides. The rules
+// also know what a recogniser hears instead of a word ("parlay", "cessions"). GuideAgent has the
 // replies.
 
-/// What a message asks the guide for.
+/// The intent of a message to the guide.
 enum GuideIntent: Equatable {
     case greeting, farewell, thanks, wellbeing
     case identity, parley, maker, abilities, interruption

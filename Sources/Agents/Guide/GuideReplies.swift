@@ -1,5 +1,5 @@
-// What the guide says: fixed texts, and sentences made of a tool's result. Sentences are short, and
-// are written for the ear. GuideAgent decides which one is due.
+// The words of the guide: fixed texts, and sentences made of a tool's result. Sentences are short,
+// and are written for the ear. GuideAgent decides which one is due.
 
 import Codec
 

@@ -1,5 +1,5 @@
 // The guide's tools: facts about the session and its server. They are tools of a tool server like
-// any other, which runs inside of this process under the label `parley`: the session lists and
+// any other, which runs inside of this process under the label `parley`. The session lists and
 // calls them, and the client sees every call and its result.
 
 import Codec

@@ -1,5 +1,5 @@
-// What a user asks to be counted: "count to ten", "count down from five", and what a recogniser
-// makes of it ("count 2 10").
+// The count that a user asks for: "count to ten", "count down from five", or "count 2 10" as a
+// recogniser may hear it.
 
 /// A count from one number to another, upwards or downwards.
 struct SpokenCount: Equatable {

@@ -242,8 +242,8 @@ final class MCPClient: ToolServerConnection {
         }
     }
 
-    /// What a result asks for; nil: it is complete. A result without a type is complete too: the
-    /// earlier revisions have none.
+    /// The input that a result asks for. Nil means that it is complete. A result without a type is
+    /// complete too: the earlier revisions have none.
     private static func inputRequest(in result: RawJSON) throws -> MCPInputRequest? {
         let answer = try parse(result)
         guard let type = answer["resultType"], !type.isNull, !type.isString("complete") else {

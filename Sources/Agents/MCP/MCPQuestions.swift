@@ -2,7 +2,7 @@
 // `input_required` instead of a result, and wants the same call again with the answers.
 //
 // In a conversation the model asks the user. So the call fails with a message for the model, which
-// has the question and the fields of its form; the model asks, and calls the tool again with one
+// has the question and the fields of its form. The model asks, and calls the tool again with one
 // more argument, `user_answers`. That call begins anew: the server asks again, and is answered from
 // the argument at once. So nothing of a question is kept between two calls, and the server's
 // `requestState`, which expires, is always fresh.
@@ -17,7 +17,7 @@ import Session
 
 /// The arguments of a call, apart from the user's answers.
 struct MCPArguments {
-    /// What the server gets.
+    /// The arguments that the server gets.
     let json: RawJSON
     let answers: MCPAnswers
 
@@ -131,7 +131,7 @@ struct MCPInputRequest {
         }
     }
 
-    /// What the model reads.
+    /// The message for the model.
     private func message(isRepeated: Bool) -> String {
         let asked = questions.map(\.text).joined(separator: "\n")
         let kept = isRepeated ? " (beside the answers so far)" : ""

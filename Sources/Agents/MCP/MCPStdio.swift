@@ -66,7 +66,7 @@ final class MCPProgram: Sendable {
 
     private struct State {
         var stage = Stage.stopped
-        /// What is sent once the stage is `ready`.
+        /// Requests to send once the stage is `ready`.
         var queued: [JSONRPCRequest] = []
         var waiting: [String: CheckedContinuation<RawJSON, any Error>] = [:]
         var nextTransport = 1
@@ -78,7 +78,7 @@ final class MCPProgram: Sendable {
         var endsAtProbe = false
     }
 
-    /// What to do about an event, outside of the lock.
+    /// The action after an event. It is performed outside of the lock.
     private enum Step {
         case nothing
         case send(JSONRPCRequest, version: String?)

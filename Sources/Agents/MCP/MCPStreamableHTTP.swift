@@ -45,7 +45,7 @@ final class MCPStreamableHTTP: MCPTransport {
         case refusal(supported: [String])
     }
 
-    /// What a refusal leaves in doubt.
+    /// The doubt that a refusal leaves.
     private enum Doubt {
         case none
         /// Whether the server still knows the session.
@@ -233,8 +233,7 @@ final class MCPStreamableHTTP: MCPTransport {
         return new
     }
 
-    /// What a refusal leaves in doubt. No doubt comes of a refusal after which the request may have
-    /// been executed.
+    /// The doubt that a refusal leaves. There is none where the request may have been executed.
     private static func doubt(of known: Agreement, after refusal: MCPRefusal) -> Doubt {
         if refusal.isPassing || refusal.status >= 500 { return .none }
         switch refusal.failure?.code {
@@ -356,7 +355,7 @@ final class MCPStreamableHTTP: MCPTransport {
         return refusal
     }
 
-    /// What came back, for the operator.
+    /// The evidence in a response, for the operator.
     private func evidence(in response: any UpstreamResponse) -> ServiceEvidence {
         ServiceEvidence(
             url: url, status: response.status, contentType: response.contentType,
@@ -440,7 +439,7 @@ struct MCPRefusal: Error {
     var failure: JSONRPCFailure?
     /// Whether the error names the request's id: the server has understood the request's form.
     var namesRequest = false
-    /// What came back; nil where JSON-RPC says all.
+    /// The evidence in the response. It is nil where the error of JSON-RPC says all.
     var evidence: ServiceEvidence?
 
     /// Whether the status has another reason than the form of the request: credentials, rate limits,

@@ -27,8 +27,8 @@ enum MCPVersion {
         JSONRPCRequest(id: id, method: "server/discover")
     }
 
-    /// What each request of a stateless revision has in `params._meta`. The one capability is to
-    /// answer questions that are forms: MCPQuestions has them answered by the model.
+    /// The members of `params._meta` in each request of a stateless revision. The one capability is
+    /// to answer questions that are forms: MCPQuestions lets the model answer them.
     static func envelope(of version: String) -> RawJSON {
         .object { json in
             json.member("io.modelcontextprotocol/protocolVersion", version)

@@ -56,9 +56,9 @@ private struct AnthropicRequest {
     /// Stands in as the user's last message where the assistant continues after its own words.
     /// Without it, the API takes these words as the beginning of the answer.
     private static let continuation = "(Go on.)"
-    /// How many of the user's last messages are marked for the cache. 2: the previous request has
-    /// stored everything up to the first of them, and this request stores everything up to the
-    /// second.
+    /// How many of the user's last messages are marked for the cache. The count is 2: the previous
+    /// request has stored everything up to the first of them, and this request stores everything up
+    /// to the second.
     private static let markedUserMessages = 2
 
     private let request: ModelRequest

@@ -38,7 +38,7 @@ struct ChatCompletionsReply: StreamedAnswer {
     private var isAtEnd = false
     private var isDone = false
     private var usage: ModelDelta?
-    /// What the answer's first words are taken to follow: the tag of a thought that the prompt opened.
+    /// The tag of a thought that the prompt opened. It is put before the answer's first words.
     private var opening = ""
 
     init() {}

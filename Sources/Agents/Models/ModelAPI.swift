@@ -9,7 +9,7 @@ import Session
 final class ModelEndpoint: Sendable {
     let service: ModelService
     let upstream: UpstreamService
-    /// What the service has been found to take.
+    /// The form of request that the service has been found to take.
     let form: LearnedForm
 
     init(service: ModelService, upstream: UpstreamService) {

@@ -1,13 +1,13 @@
-// One request to a model service, from its body to the last piece of the answer: the attempts, the
-// time limit until the first word, and the memory that only the request knows. ModelAPI writes the
-// body, StreamedAnswer reads the answer's bytes.
+// One request to a model service, from its body to the last piece of the answer. It has the
+// attempts, the time limit until the first word, and the memory that only the request knows.
+// ModelAPI writes the body, StreamedAnswer reads the answer's bytes.
 //
 // It is an object, to save memory. A suspended function keeps its variables in blocks of 1 kB and
 // more, one for each function that waits; as variables, the state here took 2.7 kB of every response
 // in progress. So `run` has few variables, and it alone waits for the pieces of the answer.
 //
-// Invariant: confined to the task of `run`. What is charged to the host has been taken back when
-// `run` ends.
+// Invariant: confined to the task of `run`. Each charge to the host has been taken back when `run`
+// ends.
 
 import Codec
 import Session
@@ -23,9 +23,8 @@ enum ModelExchangeBytes {
 
 /// One request, and the part of its answer that has come.
 final class ModelExchange<API: ModelAPI>: @unchecked Sendable {
-    /// Time for what may follow a complete answer: the count of tokens, and the end of the
-    /// transfer, after which its connection serves the next request. 1 s: both come at once or
-    /// never.
+    /// Time for the rest after a complete answer: the count of tokens, and the end of the transfer,
+    /// after which its connection serves the next request. It is 1 s: both come at once or never.
     private static var endingTime: Duration { .seconds(1) }
 
     private let api: API
@@ -99,7 +98,8 @@ final class ModelExchange<API: ModelAPI>: @unchecked Sendable {
 
     // MARK: Failures
 
-    /// What came back, where the answer began and could not be read; nil: the attempt knows more.
+    /// The evidence of an answer that began and could not be read. Nil means that none began, or
+    /// that the attempt has evidence of its own.
     private var evidence: ServiceEvidence? {
         guard attempt.evidence == nil, attempt.hasAnswered else { return nil }
         var evidence = ServiceEvidence(url: api.upstream.url(of: API.path))
@@ -126,7 +126,7 @@ final class ModelExchange<API: ModelAPI>: @unchecked Sendable {
         api.upstream.report(error, of: API.path, attempt, evidence: evidence, on: host)
     }
 
-    /// Reads a piece of the answer; nil: its end.
+    /// Reads a piece of the answer. Nil is its end.
     /// - Returns: whether the answer is over. That is its own terminal event, or the end of the
     ///   transfer: some servers leave the connection open after it.
     private func take(_ chunk: [UInt8]?, of response: any UpstreamResponse) throws -> Bool {

@@ -1,8 +1,8 @@
 // The services of models: the list of the APIs that can be spoken to them, and the settings of one
 // service. A type that conforms to ModelAPI implements one API.
 //
-// To add an API: write a ModelAPI and its StreamedAnswer, and add a case to ModelServiceKind. What is no
-// API of HTTP is a LanguageModel of its own, such as JobModel.
+// To add an API: write a ModelAPI and its StreamedAnswer, and add a case to ModelServiceKind. A service
+// without an API of HTTP is a LanguageModel of its own, such as JobModel.
 
 import Session
 
@@ -60,7 +60,7 @@ public enum TokenLimitParameter: String, CaseIterable, Sendable {
 
     /// The form of the first request.
     var form: RequestForm { self == .maxCompletionTokens ? .completionTokens : [] }
-    /// What of the form is not learnt.
+    /// The part of the form that is not learnt.
     var fixed: RequestForm { self == .learnt ? [] : .completionTokens }
 }
 
@@ -76,7 +76,7 @@ public enum StreamOptionsUse: String, CaseIterable, Sendable {
 
     /// The form of the first request.
     var form: RequestForm { self == .never ? .noStreamOptions : [] }
-    /// What of the form is not learnt.
+    /// The part of the form that is not learnt.
     var fixed: RequestForm { self == .learnt ? [] : .noStreamOptions }
 }
 

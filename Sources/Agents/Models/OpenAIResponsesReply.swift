@@ -25,7 +25,7 @@ struct OpenAIResponsesReply: StreamedAnswer {
     private let keeper: String?
     /// Ids of the calls so far.
     private var callIDs: [String] = []
-    /// What the next request goes on from.
+    /// The memento that the next request goes on from.
     private var memento: ResponsesMemento?
 
     var isOver: Bool { isDone }

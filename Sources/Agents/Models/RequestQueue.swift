@@ -13,14 +13,13 @@ import Synchronization
 
 /// The places of one provider.
 public final class RequestQueue: Sendable {
-    /// Most requests that wait, where the operator says nothing. 64: with 16 at a time and 2 s each,
-    /// the last waits for 8 s; a caller on the telephone waits no longer.
+    /// Most requests that wait, where the operator sets no limit. The default is 64: with 16 at a
+    /// time and 2 s each, the last waits for 8 s. A caller on the telephone waits no longer.
     public static let defaultMaxWaiting = 64
-    /// The shortest time after which a refused request is told to come back: `Retry-After` has whole
-    /// seconds.
+    /// The shortest time until a refused request may come back: `Retry-After` has whole seconds.
     static let minRetryAfter = Duration.seconds(1)
     /// The longest estimate of that time. 60 s: the estimate follows the requests of the last
-    /// minutes, and says nothing of later ones. What a service itself says may be longer.
+    /// minutes, and says nothing of later ones. The service's own `Retry-After` may be longer.
     static let maxRetryAfter = Duration.seconds(60)
     /// The share of a new duration in the average, as a divisor. 8: some dozen requests.
     private static let averageDivisor = 8
@@ -39,7 +38,7 @@ public final class RequestQueue: Sendable {
         var waiting: [Waiter] = []
         /// The round of the request that was served last.
         var round = 0
-        /// The average time of recent requests; nil: none has ended.
+        /// The average time of recent requests. It is nil until one has ended.
         var average: Duration?
         /// Until when the service wants no request (`Retry-After`).
         var closedUntil = Instant(nanoseconds: 0)

@@ -1,17 +1,17 @@
-// What a request of the Responses API goes on from, where the service keeps the conversation: the
-// newest answer that the user heard whole, and what is new since. OpenAIResponses writes it, and
+// The start of a request of the Responses API, where the service keeps the conversation: the newest
+// answer that the user heard whole, and what is new since. OpenAIResponses writes it, and
 // OpenAIResponsesReply makes the memento of the next answer.
 //
-// Invariant: a request goes on from an answer only where the service knows exactly what came before:
-// the calls of that answer have their outputs, and no other call has got one since. Any other
+// Invariant: a request goes on from an answer only where the service knows exactly what came before.
+// The calls of that answer have their outputs, and no other call has got one since. Any other
 // request has the whole conversation.
 //
 // Source: Open Responses 2026-04-24, "previous_response_id".
 
 import Session
 
-/// What the session keeps of an answer, as lines: its id, and the ids of the calls that wait for
-/// their output.
+/// The record of an answer that the session keeps, as lines: its id, and the ids of the calls that
+/// wait for their output.
 struct ResponsesMemento: Equatable, Sendable {
     /// Longest id of an answer or a call; an answer with a longer one is not gone on from.
     static let maxIDBytes = 512

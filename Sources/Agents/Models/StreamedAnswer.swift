@@ -29,7 +29,7 @@ protocol StreamedAnswer: SendableMetatype {
     /// Reads a whole answer that was not streamed.
     mutating func handle(whole answer: JSONValue) throws(AgentError) -> [ModelDelta]
 
-    /// Whether the answer's own terminal event has come. What follows it is no part of the answer.
+    /// Whether the answer's own terminal event has come. Later events are no part of the answer.
     var isOver: Bool { get }
 
     /// Whether only what may be left out can follow, such as the count of tokens. By default

@@ -10,8 +10,8 @@ final class NaturalVoice: Sendable {
     /// Resident bytes of the loaded voice. 110 MB: the weights in the runtime's layout, and its
     /// library; 99 MB were measured.
     static let loadedBytes = 110_000_000
-    /// Additional bytes of each thread that runs it, at most. 60 MB: the work space of the longest
-    /// clause, which the runtime keeps; 49 to 56 MB were measured with one to four threads.
+    /// Additional bytes of each thread that runs it, at most. They are 60 MB, the work space of the
+    /// longest clause, which the runtime keeps. 49 to 56 MB were measured with one to four threads.
     static let runBytes = 60_000_000
 
     /// The error of a server without the voice.

@@ -5,7 +5,7 @@
 import CLinux
 import CONNXRuntime
 
-/// What the runtime, or the dynamic linker, says. It may name files by their whole path.
+/// The message of the runtime, or of the dynamic linker. It may name files by their whole path.
 struct ONNXError: Error, Equatable {
     var message: String
 }
@@ -67,7 +67,7 @@ struct ONNXRuntime: @unchecked Sendable {
 
 /// A model in memory. Several threads may run it at once; each run uses the thread that calls it.
 final class ONNXModel: @unchecked Sendable {
-    /// What a model reads. The product of a shape is the number of elements.
+    /// An input of a model. The product of a shape is the number of elements.
     enum Input {
         case integers([Int64], shape: [Int64])
         case floats([Float], shape: [Int64])

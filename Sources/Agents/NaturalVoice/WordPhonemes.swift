@@ -135,7 +135,7 @@ enum WordPhonemes {
             phone.name == "er" && (isBeforeVowel || (after == nil && meetsVowel))
         }
 
-        /// What the vowel becomes in an unstressed syllable; nil: it stays.
+        /// The sound of the vowel in an unstressed syllable. Nil means that the vowel stays.
         var reducedVowel: String? {
             guard !stress.isStressed(phone.syllable) else { return nil }
             switch phone.name {

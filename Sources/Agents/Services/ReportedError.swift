@@ -18,7 +18,7 @@ import Session
 struct ReportedError {
     /// The HTTP status of the same error before an answer; 0 where it is unknown.
     let status: Int
-    /// What the service says of it, for the operator.
+    /// The service's description of it, for the operator.
     let reason: String
 
     /// Reads the error in an object of an answer; nil where the object reports none.

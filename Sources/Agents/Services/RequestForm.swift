@@ -44,7 +44,7 @@ struct RequestForm: OptionSet, Hashable, Sendable {
 /// The form that a service takes, as far as it is known. Shared by all shards.
 final class LearnedForm: Sendable {
     private let form: Atomic<UInt8>
-    /// What the operator has decided; it is not learnt.
+    /// The part of the form that the operator has decided. It is not learnt.
     private let fixed: RequestForm
 
     /// - Parameters:
@@ -58,7 +58,7 @@ final class LearnedForm: Sendable {
     /// The form of the next request.
     var current: RequestForm { RequestForm(rawValue: form.load(ordering: .relaxed)) }
 
-    /// The form in which a refused request is made again; nil: it is refused for something else.
+    /// The form in which a refused request is made again. Nil means that there is no other to try.
     /// - Parameters:
     ///   - form: of the refused request.
     ///   - tried: what was changed for it already.

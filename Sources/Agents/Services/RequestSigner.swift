@@ -1,11 +1,11 @@
-// Signs requests to agents, so that an agent can tell a turn of this server from a foreign
-// request: a JWT (ES256) in X-Parley-Signature, which the agent checks with the keys at
+// Signs requests to agents, so that an agent can tell a turn of this server from a foreign request.
+// The signature is a JWT (ES256) in X-Parley-Signature, which the agent checks with the keys at
 // /.well-known/jwks.json. docs/agents.md has the claims.
 //
 // Invariant: a key that the server has made is published one rotation before it signs, and one after
 // it has signed its last token. An agent that keeps the set for less than a rotation always has the
-// key. A new key of a file signs once no agent should keep a set without it, and the key before it
-// stays published while its tokens are valid and agents may keep the set with it.
+// key. A new key of a file signs once no agent should keep a set without it. The key before it stays
+// published while its tokens are valid and agents may keep the set with it.
 
 import Codec
 import Session

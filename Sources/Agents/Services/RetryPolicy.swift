@@ -133,7 +133,7 @@ final class RequestAttempt: Sendable {
     private let forgotten = Atomic(false)
     private let tooLate = Atomic(false)
     private let asked = Mutex<Duration?>(nil)
-    /// What came back where the service has refused. An object, since most attempts have none.
+    /// The refusal by the service. An object, since most attempts have none.
     private let refusal = Mutex<Refusal?>(nil)
 
     private final class Refusal: Sendable {
@@ -170,10 +170,11 @@ final class RequestAttempt: Sendable {
         }
     }
 
-    /// What came back where the service has refused; nil: it has not.
+    /// The evidence of a refusal, or of an answer that may turn out to be none; nil where there is
+    /// none yet.
     var evidence: ServiceEvidence? { refusal.withLock { $0?.evidence } }
 
-    /// What the service says of the parameters that it refuses; empty: it refuses none.
+    /// The service's words on the parameters that it refuses. They are empty where it refuses none.
     var refusedParameters: String { refusal.withLock { $0?.parameters ?? "" } }
 
     /// The service has refused, or its answer may turn out to be none.

@@ -1,6 +1,6 @@
-// What an operator learns of a service before the first caller does. When the server starts, each
-// service is asked for its list of models once. A service that cannot be reached, that refuses its key,
-// or that is no service at all, is reported as it would be by the first turn.
+// The check of services, which shows a fault to the operator before a caller meets it. When the server
+// starts, each service is asked for its list of models once. A service that cannot be reached, that
+// refuses its key, or that is no service at all, is reported as it would be by the first turn.
 //
 // A service need not have such a list: an answer that says only that (404, 405, 501 …) says nothing.
 
@@ -8,7 +8,7 @@ import Codec
 import Session
 
 extension UpstreamService {
-    /// Time for the answer. 10 s: a list is short, and nobody waits for it.
+    /// Time for the answer. 10 s: a list is short, and no caller waits for it.
     private static let checkTimeout = Duration.seconds(10)
     /// Most bytes of a list of models that are read. 1 MiB: a thousand models with their prices.
     private static let maxListBytes = 1 << 20
@@ -47,7 +47,7 @@ extension UpstreamService {
         return body
     }
 
-    /// What is wrong with an answer; nil: nothing is known to be.
+    /// The fault of an answer. Nil means that none is known.
     private func fault(
         in body: [UInt8], _ evidence: ServiceEvidence, model: String?
     ) -> ServiceFault? {

@@ -36,8 +36,8 @@ enum ServiceErrorBody {
         }
     }
 
-    /// What an error says of parameters: its `param`, its message, and the places of FastAPI's
-    /// faults. Values of the request, which FastAPI repeats, are left out.
+    /// The words of an error about parameters: its `param`, its message, and the places of
+    /// FastAPI's faults. Values of the request, which FastAPI repeats, are left out.
     static func parameters(namedIn body: [UInt8]) -> String {
         guard let value = try? JSONParser(limits: .ofAnAnswer).parse(body) else {
             return message(in: body)

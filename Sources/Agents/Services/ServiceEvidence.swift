@@ -1,6 +1,5 @@
-// What a service has answered where its answer could not be used, and what the operator can do
-// about it. The evidence of a failed request becomes a ServiceFault, which the host logs and
-// counts.
+// The evidence of an answer that could not be used, and the advice to the operator. The evidence of
+// a failed request becomes a ServiceFault, which the host logs and counts.
 //
 // An answer that is no answer of the API is named as what it is: a web page, plain text, or a body
 // that a proxy has compressed unasked. Its bytes would else look like an answer that ended too
@@ -9,7 +8,7 @@
 import Codec
 import Session
 
-/// What came back for a request.
+/// The answer to a request that failed, as far as it came.
 public struct ServiceEvidence: Sendable {
     /// Most bytes of a body that are shown.
     public static let maxBeginningBytes = 160
@@ -37,7 +36,7 @@ public struct ServiceEvidence: Sendable {
         self.target = target
     }
 
-    /// What the body is, where it is none of the API's; nil: it may be one.
+    /// The kind of a body that is none of the API's. Nil means that it may be one.
     var foreignKind: ForeignKind? { ForeignKind(contentType: contentType, beginning: beginning) }
 
     /// Whether the first bytes may have words of a conversation, which no log shows.
@@ -88,7 +87,7 @@ enum ForeignKind: String, Sendable {
         ["data", "event", "id", "retry", "error"].contains { text.starts(with: "\($0):".utf8) }
     }
 
-    /// What to do about it.
+    /// The advice to the operator.
     var advice: String {
         switch self {
         case .page: "the URL is that of a page, or a proxy asks for a sign-in"

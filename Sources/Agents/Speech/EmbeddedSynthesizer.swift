@@ -7,7 +7,7 @@
 import Session
 import Synchronization
 
-/// What speaks the names that no voice has, and `marin`, the protocol's default.
+/// The engine of the names that no voice has, and of `marin`, the protocol's default.
 public enum VoiceEngine: String, CaseIterable, Sendable {
     /// flite: always there.
     case flite
@@ -23,8 +23,8 @@ public final class EmbeddedSynthesizer: SpeechSynthesizer {
     static let standardName = "marin"
     /// The name of the flite voice that stands in for it: a man, too.
     static let substituteName = "cedar"
-    /// Jobs for each worker thread, running or waiting, from which a clause is flite's. 3: the first
-    /// sound of a clause would wait for two windows of other clauses, up to 0.2 s.
+    /// Jobs for each worker thread, running or waiting, from which a clause is flite's. The limit is
+    /// 3: the first sound of a clause would wait for two windows of other clauses, up to 0.2 s.
     static let maxBacklog = 3
 
     private let engine: VoiceEngine

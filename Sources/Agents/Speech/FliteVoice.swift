@@ -24,7 +24,7 @@ enum FliteSpeaker: Int, CaseIterable {
 
     fileprivate var name: String { ["slt", "rms", "awb", "kal16"][rawValue] }
 
-    /// Who speaks, in a few words of English.
+    /// The speaker, in a few words of English.
     var description: String {
         switch self {
         case .slt: "a woman"

@@ -38,7 +38,7 @@ struct ModelChecksums {
         }
     }
 
-    /// What is wrong with a file.
+    /// The fault of a file.
     enum Fault: Equatable {
         /// The file is missing, is not a regular file, or has another checksum.
         case damaged(String)

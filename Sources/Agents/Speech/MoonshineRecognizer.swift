@@ -32,8 +32,8 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     /// Locked while the model loads, so that it is loaded once. Utterances that need it meanwhile
     /// wait on worker threads.
     private let state = Mutex(State.notLoaded)
-    /// Growth of the heap by loading the model; 0 before. What other threads allocated meanwhile is
-    /// in it, which is little beside a model.
+    /// Growth of the heap by loading the model; 0 before. It includes what other threads allocated
+    /// meanwhile, which is little beside a model.
     private let loaded = Atomic<Int>(0)
 
     /// Whether an event loop has asked for the model ahead of its use.
@@ -43,9 +43,9 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     /// - Parameters:
     ///   - modelsDirectory: the folder with `moonshine-base-en/` and `sherpa-onnx/lib/`.
     ///   - voiceActivity: finds the speech. The model often hears no word at all after more than half
-    ///     a second of silence, which a push-to-talk client may send, and of a list of bare items,
-    ///     such as the digits of a telephone number. Without it, utterances are heard from their first
-    ///     sample, as one.
+    ///     a second of silence, which a push-to-talk client may send. It also often hears no word of
+    ///     a list of bare items, such as the digits of a telephone number. Without it, utterances are
+    ///     heard from their first sample, as one.
     public init(modelsDirectory: String, voiceActivity: VoiceActivityModel? = nil) {
         files = MoonshineModel.Files(directory: modelsDirectory)
         self.voiceActivity = voiceActivity

@@ -72,7 +72,7 @@ enum SpelledNames {
         feat_set(features, function.cString, itemfunc_val { SpelledNames.words(of: $0) })
     }
 
-    /// What flite calls for each token. flite frees the list.
+    /// The words of a token. flite calls this for each token, and frees the list.
     private static func words(
         of token: UnsafeMutablePointer<cst_item>?
     ) -> UnsafeMutablePointer<cst_val>? {

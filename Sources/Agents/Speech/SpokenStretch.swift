@@ -19,7 +19,7 @@ struct SpokenStretch {
     /// Letters that a second of speech has at least. People say 12 to 15, and 6 where they dictate digits.
     private static let leastLettersPerSecond = 3.0
 
-    /// What is heard.
+    /// The samples that are decoded.
     let samples: ArraySlice<Int16>
     /// For each window from the first sample on, whether it is speech; empty: that is not known.
     private let windows: ArraySlice<Bool>

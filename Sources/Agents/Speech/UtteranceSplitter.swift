@@ -5,7 +5,7 @@
 struct UtteranceSplitter {
     /// Most samples of a segment.
     var maxSamples: Int
-    /// How far before the limit a cut may be, in samples.
+    /// The range before the limit in which a cut may be, in samples.
     var searchSamples: Int
     /// Length of the stretch whose loudness is measured, in samples: about a pause between words.
     var quietSamples: Int

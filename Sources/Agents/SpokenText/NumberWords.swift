@@ -16,7 +16,7 @@ enum NumberWords {
         "nine": "ninth", "twelve": "twelfth",
     ]
 
-    /// Digits of the longest number that is said as one number: 999 trillion. Longer ones are said
+    /// Digits of the longest number that is spoken as one: 999 trillion. Longer ones are spoken
     /// digit by digit.
     static let maxDigits = 15
 

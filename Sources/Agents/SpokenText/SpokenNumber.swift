@@ -70,7 +70,7 @@ enum SpokenNumber {
         return first + " to " + last
     }
 
-    /// "3/8" is said "three over eight"; "10/10" "ten out of ten".
+    /// "3/8" becomes "three over eight", and "10/10" becomes "ten out of ten".
     private static func fraction(_ word: Substring) -> String? {
         let parts = word.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count == 2,

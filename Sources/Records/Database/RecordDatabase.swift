@@ -134,7 +134,7 @@ final class RecordDatabase {
             .integer(summary.samplesIn), .integer(summary.peakBytes))
     }
 
-    /// What was written of a reply stays known where the client has cut it.
+    /// Writes an item. A reply that the client has cut keeps the text that was written of it.
     private func write(_ item: RecordedItem, of entry: Entry) throws(SQLiteError) {
         try database.run(
             """

@@ -25,7 +25,7 @@ struct RecordDocument: Equatable, Sendable {
         var redaction: String
     }
 
-    /// What the session has used, over all of its owners.
+    /// The session's use of the server, over all of its owners.
     struct Use: Equatable, Sendable {
         var turns = 0
         var usage = ResponseUsage()

@@ -6,7 +6,8 @@
 
 /// The schema and its versions.
 enum RecordSchema {
-    /// What each version adds, from the first on. A version that was released is never changed.
+    /// The statements that each version adds, from the first on. A version that was released is
+    /// never changed.
     static let migrations = [
         """
         CREATE TABLE processes (

@@ -1,9 +1,9 @@
 // A connection to a PostgreSQL server, by libpq, whose calls wait. Confined to one thread.
 //
 // Nothing is sent when connecting that a pooler refuses: PgBouncer knows no `options`, as its
-// package configures it. What the operator writes into the URL wins over what is set here. Limits
-// of time belong to a transaction, because a pooler gives each transaction another connection of
-// its own.
+// package configures it. Settings in the operator's URL win over those that are set here. Limits of
+// time belong to a transaction, because a pooler gives each transaction another connection of its
+// own.
 
 import CPostgreSQL
 import Glibc

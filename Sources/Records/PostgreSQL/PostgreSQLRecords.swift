@@ -7,7 +7,8 @@ import Session
 struct PostgreSQLRecords {
     private let connection: PostgreSQLConnection
 
-    /// What each version of the schema adds. A version that was released is never changed.
+    /// The statements that each version of the schema adds. A version that was released is never
+    /// changed.
     private static let migrations = [
         """
         CREATE TABLE parley_sessions (

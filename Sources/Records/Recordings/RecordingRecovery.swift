@@ -1,6 +1,6 @@
 // Ends the files that a process has left open because it was killed: at the next start each gets its
-// end page and its name. Both sides of a recording are made equally long. What is lost is what had not
-// been written, about the last second.
+// end page and its name. Both sides of a recording are made equally long. The audio that had not been
+// written is lost, about the last second.
 //
 // Invariant: a file is removed only where it is too short for audio. One that cannot be read, or has
 // no beginning, stays as it is.

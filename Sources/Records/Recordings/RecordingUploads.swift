@@ -33,9 +33,9 @@ public struct RecordingUpload: Sendable {
         (self.url, self.key, self.region, self.authorities) = (url, key, region, authorities)
     }
 
-    /// The URL with its path as S3 encodes it for the signature: every byte but letters, digits, `-`,
-    /// `.`, `_`, `~` and the slashes in percent signs, and in capital letters. libcurl signs the path
-    /// as it is sent.
+    /// The URL with its path as S3 encodes it for the signature. Percent signs with capital
+    /// hexadecimal digits stand for every byte but letters, digits, `-`, `.`, `_`, `~` and the
+    /// slashes. libcurl signs the path as it is sent.
     private static func canonical(_ url: String) -> String? {
         guard !url.contains(where: { $0 == "?" || $0 == "#" }),
             let host = url.firstRange(of: "://")?.upperBound
@@ -180,7 +180,7 @@ final class RecordingUploads: @unchecked Sendable {
 
     // MARK: One request
 
-    /// What has become of a file.
+    /// The outcome of sending a file.
     private enum Outcome {
         /// The server has it.
         case taken
@@ -192,7 +192,7 @@ final class RecordingUploads: @unchecked Sendable {
         case refused(ServiceFault?)
     }
 
-    /// What is read of a file while it is sent. It is read and not mapped: a disk that fails is a
+    /// The content of a file while it is sent. It is read and not mapped: a disk that fails is a
     /// failed attempt.
     private final class Source {
         let size: Int

@@ -35,7 +35,8 @@ final class TrackFile {
     private var audioBytes = 0
     /// Bytes of the file.
     private var fileBytes = 0
-    /// What was written, and the audio that was dropped, since the counts were last taken.
+    /// Bytes of the file that were written, and of audio that was dropped, since the counts were
+    /// last taken.
     private var tally = (written: 0, dropped: 0)
 
     /// Creates a file.
@@ -86,7 +87,7 @@ final class TrackFile {
 
     /// Ends the file, and gives it its name.
     /// - Parameter samples: how long it plays, at 48 kHz.
-    /// - Returns: whether it has its name; somebody may have removed it.
+    /// - Returns: whether it has its name. It does not where the file was removed meanwhile.
     func finish(playing samples: Int) -> Bool {
         isBlocked = false
         endFrame()
@@ -175,7 +176,7 @@ final class TrackFile {
             isBlocked = true
             tally.dropped += audioBytes
             stream = written
-            // What waits for the rest of its frame has lost its place.
+            // Samples that wait for the rest of their frame have lost their place.
             encoder = nil
             return
         }

@@ -3,7 +3,7 @@
 import Codec
 import Session
 
-/// What is told to the receiver of webhooks.
+/// The types of events that the receiver of webhooks gets.
 public enum WebhookEventType: String, CaseIterable, Sendable {
     /// A session has begun.
     case sessionStarted = "session.started"

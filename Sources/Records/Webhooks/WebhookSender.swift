@@ -52,9 +52,11 @@ final class WebhookSender: @unchecked Sendable {
     private var isFailing = false
     /// Whether the receiver wants no more events.
     private var isDisabled = false
-    /// Until when the receiver wants no requests; nil: it has asked for no pause.
+    /// Until when the receiver wants no requests. It is nil where the receiver has asked for no
+    /// pause.
     private var pauseEnd: Instant?
-    /// The wall clock minus the monotonic one, in milliseconds, at the last look; nil: none yet.
+    /// The wall clock minus the monotonic one, in milliseconds, at the last look. It is nil until
+    /// the first one.
     private var clockOffset: Int?
 
     private struct Tally {
@@ -120,7 +122,8 @@ final class WebhookSender: @unchecked Sendable {
                 if isResumed.exchange(false, ordering: .relaxed) {
                     (isDisabled, pauseEnd) = (false, nil)
                 }
-                // What is there at the end is tried once: a receiver that answers gets it now.
+                // Events that wait at the end are tried once: a receiver that answers gets them
+                // now.
                 try beginDue()
                 if let stopped,
                     sending.isEmpty || MonotonicClock.now - stopped > Self.patience
@@ -301,7 +304,7 @@ final class WebhookSender: @unchecked Sendable {
         curl_slist_free_all(delivery?.headers)
     }
 
-    /// What is under way will be sent again at the next start, or by another server now.
+    /// Makes deliveries under way due now: the next start, or another server, sends them again.
     private func abandon() {
         let now = WallClock.milliseconds
         for (easy, delivery) in sending {

@@ -1,5 +1,5 @@
 // Puts events into the spool, in the transaction of the change that they are about. So an event is sent
-// exactly when its change was kept, however the process ends. RecordBrowser says when a deletion is told.
+// exactly when its change was kept, however the process ends. RecordBrowser says when a deletion is sent.
 
 import Codec
 import Session

@@ -1,5 +1,5 @@
-// What a caller does in a call, and what came of it: a state machine over ticks of 20 ms. It knows no
-// socket and no clock.
+// The actions of a caller in a call, and their result: a state machine over ticks of 20 ms. It knows
+// no socket and no clock.
 //
 //   (greeting ──heard──▶) speaking ──said──▶ awaiting ──reply begins──▶ hearing ──silence──▶ next turn
 //                                                │                                           or over
@@ -43,7 +43,7 @@ struct CallProgress {
     /// Ticks of quiet that end a reply. 60: 1.2 s, longer than the pauses between a reply's clauses.
     static let quietTicks = 60
 
-    /// What the caller is to do now.
+    /// The next action of the caller.
     enum Step: Equatable {
         /// Listen.
         case listen

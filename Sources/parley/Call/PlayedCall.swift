@@ -30,7 +30,7 @@ final class PlayedCall {
     private var shownDelays = 0
     /// Whether the call is over.
     private(set) var isOver = false
-    /// Why it has failed; nil: it has not.
+    /// Why it has failed. It is nil where it has not.
     private(set) var failure: String?
 
     /// Begins a call on a connection.
@@ -46,8 +46,8 @@ final class PlayedCall {
     }
 
     /// 20 ms pass.
-    /// - Throws: a `CommandFailure` where the command is interrupted. What goes wrong in a call ends
-    ///   that call alone.
+    /// - Throws: a `CommandFailure` where the command is interrupted. Any other failure ends this
+    ///   call alone.
     func tick() throws(CommandFailure) {
         guard !isOver else { return }
         do throws(CommandFailure) {

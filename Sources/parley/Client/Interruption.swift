@@ -14,7 +14,8 @@ enum Interruption {
     /// not end it. -1: signals are not watched.
     private static let event = Atomic<Int32>(-1)
 
-    /// What to wait for besides a socket; negative, which poll(2) ignores: nothing.
+    /// The descriptor to wait for besides a socket. It is negative, which poll(2) ignores, where
+    /// there is none.
     static var descriptor: Int32 { event.load(ordering: .relaxed) }
 
     /// Notices these signals from now on.

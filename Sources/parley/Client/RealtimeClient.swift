@@ -17,7 +17,7 @@ enum ServerMessage {
 enum ConnectionEnd: Equatable {
     /// Without a Close.
     case lost
-    /// With a Close of the server's; nil: it had no code.
+    /// With a Close of the server's. Nil means that it had no code.
     case closed(WebSocketCloseCode?)
 }
 
@@ -29,8 +29,8 @@ final class RealtimeClient {
     private let parser = JSONParser()
     private var messages: [(isText: Bool, bytes: [UInt8])] = []
     private var closing: CommandFailure?
-    /// How the connection has ended, once reading has shown it; nil: it is open, or the server broke
-    /// its rules.
+    /// How the connection has ended, once reading has shown it. Nil means that it is open, or that
+    /// the server broke its rules.
     private(set) var end: ConnectionEnd?
     private var isOpen = false
     private var life = SignsOfLife(at: monotonicSeconds())
@@ -154,7 +154,7 @@ final class RealtimeClient {
         }
     }
 
-    /// What to do about a refusal, as the end of its line; empty where its reason says it.
+    /// The advice about a refusal, as the end of its line. It is empty where the reason says it.
     static func advice(status: Int, hasKey: Bool) -> String {
         guard status == 401 else { return "" }
         return hasKey
@@ -175,9 +175,9 @@ final class RealtimeClient {
     /// Seconds that the server may take to answer a Close.
     private static let closePatience = 1.0
 
-    /// Ends the session: without a Close, one that can be resumed would wait for its client. What the
-    /// server had sent is read, because a socket that is closed with unread bytes is reset, and the
-    /// Close might be lost.
+    /// Ends the session: without a Close, one that can be resumed would wait for its client. The
+    /// bytes that the server had sent are read: a socket that is closed with unread bytes is reset,
+    /// and the Close might be lost.
     private func close() {
         writer.removeAll()
         framing.close(.normalClosure, mask: .random(in: 0 ... .max), into: &writer)
@@ -192,8 +192,8 @@ final class RealtimeClient {
         }
     }
 
-    /// Waits as the socket does, and asks a silent server for a sign of life. What has come is read first:
-    /// the caller may have been away for long.
+    /// Waits as the socket does, and asks a silent server for a sign of life. Bytes that have come are
+    /// read first: the caller may have been away for long.
     private func waitForSocket(
         alsoFor other: Int32? = nil, until deadline: Double
     ) throws(CommandFailure) -> ClientSocket.Readiness {

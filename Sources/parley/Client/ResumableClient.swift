@@ -1,6 +1,6 @@
 // A connection to a realtime server that is made again when it breaks, where the server lets its client
-// come back to the session. ResumePlace knows the place in the session. What the events mean, and what
-// must be sent again, is the caller's.
+// come back to the session. ResumePlace knows the place in the session. The caller knows what the
+// events mean, and what must be sent again.
 //
 // The session is asked for with `resume=true` in the query. A server of the protocol that does not know
 // the parameter ignores it; its session has no handle, and ends with its connection. A server that
@@ -20,11 +20,11 @@ final class ResumableClient {
     private var attempts: ReturnAttempts?
     private var lastReturn: ResumePlace.Return?
 
-    /// Seconds without a connection so far. What is sent in that time is dropped.
+    /// Seconds without a connection so far. Events that are sent in that time are dropped.
     private(set) var secondsAway = 0.0
     /// Is called when the connection is lost and will be made again.
     var onLoss: () -> Void = {}
-    /// The audio that does not have to be sent again; nil: none came.
+    /// The audio that does not have to be sent again. Nil means that none came.
     var playedAudio: () -> ResumePlace.Played? = { nil }
 
     /// Whether the session can be resumed.
@@ -34,7 +34,7 @@ final class ResumableClient {
 
     /// Connects, and returns once the server has accepted.
     /// - Parameters:
-    ///   - key: sent as a bearer token; nil: none.
+    ///   - key: sent as a bearer token. Nil means that none is.
     ///   - asks: whether to ask for a session that can be resumed.
     /// - Throws: a `CommandFailure` that names the server and the reason.
     init(
@@ -106,7 +106,7 @@ final class ResumableClient {
         }
     }
 
-    /// What the message that was received last says about a return, once.
+    /// The return that the message received last has reported. A second call gets nil.
     func takeReturn() -> ResumePlace.Return? {
         defer { lastReturn = nil }
         return lastReturn

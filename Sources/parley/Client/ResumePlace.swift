@@ -1,4 +1,4 @@
-// What a client keeps of a session so that it can come back to it: the handle, and the last event that
+// The place of a client in a session, by which it can come back: the handle, and the last event that
 // it has. Pure: the server's events and the time are arguments. ResumableClient makes the connections.
 // PROTOCOL.md specifies the extension.
 //
@@ -8,7 +8,7 @@ import Codec
 
 /// The place of a client in a session.
 struct ResumePlace {
-    /// What the client has come back to.
+    /// The result of coming back.
     enum Return: Equatable {
         /// Its session. Everything that it has missed follows.
         case recovered
@@ -24,7 +24,7 @@ struct ResumePlace {
         var milliseconds: Int
     }
 
-    /// What allows to come back.
+    /// The server's permission to come back.
     private struct Grant {
         var handle: String
         var epoch: Int
@@ -77,7 +77,7 @@ struct ResumePlace {
     }
 
     /// The fields of a request to come back.
-    /// - Parameter played: the audio that the client has; nil: none.
+    /// - Parameter played: the audio that the client has. Nil means none.
     func query(_ played: Played?) -> [(name: String, value: String)] {
         guard let grant else { return [] }
         var fields = [
@@ -113,7 +113,7 @@ struct ReturnAttempts {
     ///   - patience: how long to try, in seconds.
     init(from now: Double, patience: Double) { deadline = now + patience }
 
-    /// The pause before the next attempt, in seconds; nil: it is too late.
+    /// The pause before the next attempt, in seconds. Nil means that it is too late.
     /// - Parameter random: 0..<1.
     mutating func nextPause(at now: Double, random: Double) -> Double? {
         guard now < deadline else { return nil }

@@ -6,7 +6,7 @@
 
 /// The signs of life of one connection.
 struct SignsOfLife {
-    /// What a silent connection needs.
+    /// The action that a silent connection needs.
     enum Need: Equatable {
         /// A ping is to be sent.
         case ping
@@ -32,7 +32,8 @@ struct SignsOfLife {
     /// Bytes have come.
     mutating func noteBytes(at now: Double) { (heard, asked) = (now, nil) }
 
-    /// What is needed now, once nothing more can be read; nil: nothing. A ping is sent at once.
+    /// The action that is needed now, once nothing more can be read. Nil means none. A ping is to
+    /// be sent at once.
     mutating func need(at now: Double) -> Need? {
         guard now >= due else { return nil }
         guard asked == nil else { return .end }

@@ -1,5 +1,5 @@
-// The file of agents (`agents`): one mapping for each, in YAML. What the protocol's session has becomes a
-// `session.update`, and is checked as a client's is; the rest becomes SessionAgent's settings.
+// The file of agents (`agents`): one mapping for each, in YAML. The members of the protocol's session
+// become a `session.update`, which is checked as a client's is. The rest becomes SessionAgent's settings.
 //
 //   - name: receptionist
 //     instructions: You answer the telephone of Smith's bakery …

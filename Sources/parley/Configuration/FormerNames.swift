@@ -5,7 +5,7 @@ import Session
 
 /// The former names of options.
 enum FormerNames {
-    /// By the former name, today's. What the event loop does at once is a tick; a turn is the user's.
+    /// Today's names, by the former. One round of the event loop is a tick; a turn is the user's.
     private static let current = [
         "max-accepts-per-turn": "max-accepts-per-tick",
         "max-audio-per-turn-ms": "max-audio-per-tick-ms",
@@ -15,7 +15,7 @@ enum FormerNames {
         "max-write-bytes-per-turn": "max-write-bytes-per-tick",
     ]
 
-    /// The name of an option today; nil: the name is none of an earlier time.
+    /// The name of an option today. Nil means that the name is no former one.
     static func current(_ name: String) -> String? { current[name] }
 
     /// The variables of the former names, each with its option.

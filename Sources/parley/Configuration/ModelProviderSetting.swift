@@ -229,7 +229,7 @@ extension ModelServiceKind {
 }
 
 extension LanguageModelSettings {
-    /// What is wrong with `llm-url` and `llm-kind` together; nil where nothing is.
+    /// The fault of `llm-url` and `llm-kind` together; nil where there is none.
     var urlProblem: String? {
         guard let url, !kind.isAddress(url) else { return nil }
         return kind.usesRedis

@@ -206,7 +206,7 @@ struct ServeConfigurationLoader {
             }
             // Null is no value: another source or the default decides.
             if member.value.isNull { continue }
-            // What stands here in place of a file is read again at SIGHUP.
+            // A document that stands here in place of a file is read again at SIGHUP.
             if option.form == .document, member.value.text == nil {
                 let origin = SettingOrigin.file(path: path, line: member.line)
                 try apply("\(path)#\(member.key)", of: option, from: origin, to: &invocation)

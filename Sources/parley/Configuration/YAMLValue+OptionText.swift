@@ -1,5 +1,5 @@
 // A value of the configuration file as the text that the option's flag would have. The option
-// decides what the text means. What is null within a value is left out, as if it were not there.
+// decides what the text means. A null within a value is left out, as if it were not there.
 
 import Session
 import YAML

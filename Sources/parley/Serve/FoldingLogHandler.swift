@@ -2,10 +2,9 @@
 // counted and written as one line. A part that fails with every turn would else fill the log with
 // one sentence. LineLogHandler writes the lines.
 //
-// Lines are equal where their message and facts are, but for the ids of what they are about (a
-// session, a response, an item): the first line shows the ids of its case, the line of the count
-// those of the last. Errors are written each time: most are the answer to something that the
-// operator has done.
+// Lines are equal where their message and facts are, but for the ids of a session, a response and
+// an item. The first line shows the ids of its case, and the line of the count shows those of the
+// last. Errors are written each time: most are the answer to something that the operator has done.
 
 import Logging
 import Synchronization

@@ -45,7 +45,7 @@ struct LanguageModelSettings: Sendable {
     /// The provider that takes over where that server fails, or nil.
     var fallback: String?
 
-    /// What a limit of requests at a time may be; 0: none.
+    /// The values of a limit of requests at a time. 0 means that there is none.
     static let concurrencies = 0...100_000
     /// How many requests may wait.
     static let queues = 0...10_000

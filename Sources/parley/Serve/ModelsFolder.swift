@@ -39,9 +39,9 @@ struct ModelsFolder: Equatable {
             executable: executable, exists: { access($0, R_OK) == 0 })
     }
 
-    /// The usual places: the working directory, beside the executable, the checkout that it was built
-    /// in, and `parley/models` in the data folders of its prefix, the user and the system (XDG Base
-    /// Directory Specification 0.8).
+    /// The usual places. `models` is looked for in the working directory, beside the executable, and
+    /// in the checkout that it was built in. `parley/models` is looked for in the data folders of its
+    /// prefix, the user and the system (XDG Base Directory Specification 0.8).
     private static func places(
         _ variable: (String) -> String?, executable: String
     ) -> [String] {

@@ -1,5 +1,5 @@
-// Whether records of conversations are kept, where, and who is told of sessions: the options, and the
-// settings of the layer Records that they make.
+// The options of records and webhooks: whether and where records of conversations are kept, and which
+// receiver gets webhooks. They make the settings of the layer Records.
 
 import Records
 import Server
@@ -13,7 +13,7 @@ struct RecordOptions: Sendable {
     var spool = "parley-spool.db"
     /// Days for which records are kept; 0: for ever.
     var days = 30
-    /// What is taken out of the words.
+    /// The parts of the words that are removed.
     var redaction = RecordRedaction.none
     /// Bytes that the spool may have.
     var spoolBytes = 1 << 30

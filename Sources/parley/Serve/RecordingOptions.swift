@@ -1,5 +1,5 @@
-// Where recordings are kept, and where they go. Whose sessions are recorded is the server's own
-// setting (`recordings`), because a credential may say otherwise.
+// Where recordings are kept, and where they go. The server's own setting `recordings` says which
+// sessions are recorded, because a credential may say otherwise.
 
 import Codec
 import Logging

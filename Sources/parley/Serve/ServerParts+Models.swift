@@ -65,7 +65,7 @@ extension ServerParts {
             })
     }
 
-    /// What the conversation page is told of the agents.
+    /// The facts about the agents that the conversation page gets.
     static func page(_ language: LanguageModelSettings) -> PageAgents {
         let urls = language.providers.map(\.url) + [language.url].compactMap { $0 }
         var page = PageAgents(kind: .model, localModelURL: language.localModelURL)

@@ -14,11 +14,11 @@ struct ServerParts {
     let agents: AgentSet
     /// The weights of voice activity detection; nil when they are not installed.
     let voiceActivityModel: VoiceActivityModel?
-    /// Keeps records of sessions; nil: there are none.
+    /// Keeps records of sessions. It is nil where there are none.
     let records: RecordWriter?
     /// Reads and deletes what is kept of sessions; nil: no records are.
     let library: RecordShelf?
-    /// What keeps recordings; nil: there is no folder for them.
+    /// Keeps recordings. It is nil where there is no folder for them.
     let recordings: RecordingArchive?
 
     /// Bytes of the weights of voice activity detection, at most. 64 MiB: they have 1 to 2 MB.

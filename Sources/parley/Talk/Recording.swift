@@ -57,7 +57,7 @@ struct Recording {
 }
 
 extension WAVError {
-    /// What is wrong with the file, as one clause for a person.
+    /// The fault of the file, as one clause for a person.
     var problem: String {
         switch self {
         case .notWAV: "it is no WAV file"

@@ -74,7 +74,7 @@ final class TalkConversation {
     var onReplyAudio: ([Int16]) -> Void = { _ in }
     /// Is called when the server hears speech: playback must stop.
     var onSpeechStarted: () -> Void = {}
-    /// What becomes of the user's turn while the connection is lost, for a person; empty: it waits.
+    /// A note on the user's turn while the connection is lost. It is empty where the turn waits.
     var awayNote = ""
     /// Whether the program ends with its session, rather than begin anew.
     var endsWithSession = true
@@ -260,9 +260,9 @@ final class TalkConversation {
         }
     }
 
-    /// Everything that was missed has come. What the server does not know was lost on its way there.
-    /// The answer to a search on an earlier connection may come first, and is as good: the line was
-    /// sent before it, and not again since.
+    /// Everything that was missed has come. A line that the server does not know was lost on its way
+    /// there. The answer to a search on an earlier connection may come first, and is as good: the
+    /// line was sent before it, and not again since.
     private func sendWhatWasLost(isLineKnown: Bool) throws {
         guard isSearching, let line else { return }
         isSearching = false

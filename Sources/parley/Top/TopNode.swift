@@ -1,4 +1,4 @@
-// What `parley top` knows of one server: its newest answers and the rates between two of them, or why
+// One server as `parley top` knows it: its newest answers and the rates between two of them, or why
 // it is lost. TopView shows one or several.
 //
 // Invariant: a server that is in trouble shows no sessions, because its last list may be old.

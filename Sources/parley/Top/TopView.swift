@@ -232,7 +232,7 @@ struct TopView {
         filters.reduce(0) { $0 + ($1 == "connection" ? 0 : $1.flatMap { states[$0] } ?? 0) }
     }
 
-    /// Who is asked, all sessions, and a line for each server.
+    /// The server, or how many there are; the sessions by state; and a line for each server.
     private var headLines: [TopLine] {
         let missing = nodes.filter { $0.trouble != nil }.count
         let absent = missing > 0 ? ", \(missing) without an answer" : ""

@@ -123,8 +123,8 @@ struct AGUI: ModelAPI {
         json.member("parameters", ToolSchema.completed(tool.parameters) ?? ToolSchema.none)
     }
 
-    /// What the user heard of the last reply, for agents that keep the conversation themselves and
-    /// so do not read the shorter message.
+    /// Writes the part of the last reply that the user heard, for agents that keep the conversation
+    /// themselves and so do not read the shorter message.
     private func write(
         _ heard: HeardReply, of request: ModelRequest, to json: inout JSONWriter
     ) {

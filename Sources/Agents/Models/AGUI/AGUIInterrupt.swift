@@ -1,12 +1,11 @@
 // An interrupt: a run has ended with a question, and a later run that answers it goes on from there.
-// The question is spoken. What the user says next is the answer, in the form that the agent asks
-// for.
+// The question is spoken. The user's next words are the answer, in the form that the agent asks for.
 //
 // Source: AG-UI 1.0, `Interrupt`, `ResumeEntry`.
 
 import Codec
 
-/// What an agent waits for.
+/// An interrupt that waits for its answer.
 struct AGUIInterrupt: Equatable, Sendable {
     /// The form of the answer, from the interrupt's `responseSchema`.
     enum Form: Equatable, Sendable {

@@ -1,7 +1,7 @@
-// What an AG-UI client knows beside the words of the conversation: the shared state, the ids that
-// the agent gave to its messages, the calls that the agent answered itself, and the interrupts that
-// wait for an answer. The session keeps it as a memento (AgentMemento), so the provider has no state
-// of its own and any shard can send the next run.
+// The state of an AG-UI client beside the words of the conversation. It has the shared state, the
+// ids that the agent gave to its messages, the calls that the agent answered itself, and the
+// interrupts that wait for an answer. The session keeps it as a memento (AgentMemento), so the
+// provider has no state of its own and any shard can send the next run.
 //
 // Invariants: an agent that keeps the conversation (LangGraph) finds its messages by their ids, so a
 // message has the same id in every run. Positions (`turn`, `hidden`) count the messages of requests;

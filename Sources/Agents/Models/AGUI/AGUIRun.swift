@@ -1,4 +1,4 @@
-// What one run sends, decided from the request and the memento: which messages, under which ids, and
+// The content of one run, decided from the request and the memento: the messages, their ids, and
 // whether the user's words answer an interrupt. AGUI writes it, AGUIReply continues from it.
 
 import Codec
@@ -35,7 +35,7 @@ struct AGUIRun: Sendable {
     let state: RawJSON?
     /// The names of the client's functions.
     let offered: Set<String>
-    /// What the next memento starts from.
+    /// The memento that the next one starts from.
     private(set) var memento: AGUIMemento
     /// Messages of the request, the position of this run's calls in the next memento.
     let turn: Int
@@ -211,7 +211,7 @@ private struct MessageIDs: Sendable {
 }
 
 extension UserPart {
-    /// What tells a part from others.
+    /// A text that differs from part to part, but for audio.
     fileprivate var key: String {
         switch self {
         case .text(let text): text

@@ -244,7 +244,7 @@ indirect enum JSONTree: Sendable {
 
 /// One operation of a patch (RFC 6902 §4).
 struct JSONPatchOperation {
-    /// What is done, with its value or source.
+    /// The kind of change, with its value or source.
     enum Action {
         case add(JSONTree)
         case remove
