@@ -1,5 +1,5 @@
-// What an operator's page asks of the server, read from the text messages of `/admin/live`. Parsing
-// only: ShardOperators does what is asked.
+// The commands of an operator's page, read from the text messages of `/admin/live`. Parsing only:
+// ShardOperators carries them out.
 //
 // Invariant: any message becomes a command within its limits, or a typed error.
 
@@ -12,7 +12,7 @@ enum OperatorCommand: Equatable, Sendable {
     case watchSessions(SessionQuery)
     /// Show no page of the sessions.
     case ignoreSessions
-    /// Show one session every second, and what is said in it, in place of the one before.
+    /// Show one session every second, with its conversation, in place of the one before.
     case watchSession(String)
     /// Show no session.
     case ignoreSession

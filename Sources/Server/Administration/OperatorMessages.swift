@@ -4,15 +4,15 @@
 import Codec
 import Session
 
-/// What a server is at one time, apart from its sessions.
+/// The state of a server at one time, apart from its sessions.
 struct ServerOverview {
     let node: String
     let seconds: Int
     let residentBytes: Int
-    /// Nil: without a limit.
+    /// Nil means that there is no limit.
     let memoryLimit: Int?
     let maxSessions: Int
-    /// What answers sessions.
+    /// The kind of agent that answers sessions.
     let agent: PageAgents.Kind
     /// Whether records of sessions are kept, and recordings.
     let keepsRecords: Bool

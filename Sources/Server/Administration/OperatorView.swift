@@ -1,5 +1,5 @@
-// What one operator's connection shows, and what it waits for; and the table of these connections of
-// one shard. ShardOperators acts on it.
+// The view of one operator's connection: what it shows, and what it waits for. OperatorTable has the
+// views of one shard. ShardOperators acts on them.
 //
 // Invariants: at most one scan for the page and one for the card is under way for each connection, and at
 // most `maxCalls` requests for a session. News that the connection does not wait for is ignored.
@@ -17,7 +17,7 @@ enum OperatorNews: Sendable {
 
 /// A scan of all shards that is under way.
 struct OperatorScan: Sendable {
-    /// What the scan is for.
+    /// The purpose of the scan.
     enum Purpose: Sendable {
         /// A page of the sessions.
         case page
@@ -203,7 +203,7 @@ struct OperatorTable {
 }
 
 extension ServerEvent {
-    /// Whether an operator that watches the session gets it: what is said and done, without audio.
+    /// Whether an operator that watches the session gets it: text, speech, calls, errors; no audio.
     var isShownToOperators: Bool {
         switch self {
         case .inputAudioBufferSpeechStarted, .inputAudioBufferSpeechStopped,

@@ -1,5 +1,5 @@
-// What the server was like in the last hour: a sample every ten seconds, taken by the first shard. So the
-// charts of the operator's page begin before the page was opened. Prometheus has the rest.
+// The history of the server's last hour: the first shard takes a sample every ten seconds. So the charts
+// of the operator's page begin before the page was opened. Prometheus has the rest.
 //
 // Invariant: at most `maxSamples` samples are kept. The cost is one deadline and some microseconds
 // every ten seconds.

@@ -1,10 +1,10 @@
-// Operators' connections of a shard: a WebSocket shows the server once a second, a page of its
-// sessions, and one session with what is said in it; and takes the commands of the operator's page.
+// Operators' connections of a shard. A WebSocket shows the server once a second, a page of its
+// sessions, and one session with its conversation. It takes the commands of the operator's page.
 // Scans and calls are those of `/admin/sessions` and of sidebands, put to all shards.
 //
 // Invariants: a connection that reads slowly is skipped, so that at most `maxWaitingBytes` and one
-// second's messages wait for it. What is said in a watched session is limited as for a sideband:
-// at more the connection is closed, and the session does not notice.
+// second's messages wait for it. The queued events of a watched session are limited as for a
+// sideband: at more the connection is closed, and the session does not notice.
 
 import Codec
 import Session

@@ -3,9 +3,9 @@
 //
 // Where servers share a store, each reports the places that were taken or given back, and learns
 // how many the others have. It reports principals that have a session here, and follows some that
-// have none: the limited keys of its file, and those whose last session here ended lately. What
-// others have given since the last report is not known, nor anything of a principal that is not
-// followed. So several servers may give more than the limit.
+// have none: the limited keys of its file, and those whose last session here ended lately. It
+// does not know the places that others have given since the last report, nor those of a principal
+// that it does not follow. So several servers may give more than the limit.
 //
 // Invariant: `taken` has a principal only while it has a session, and what others have is known of
 // such principals and of at most `maxFollowed` more.

@@ -38,7 +38,7 @@ struct WorkBudgets {
     /// Whether there is a limit at all.
     var isLimited: Bool { rate.interval > 0 }
 
-    /// What a connection may do now.
+    /// Whether a connection goes on, waits for its budget, or is closed.
     enum Verdict { case goesOn, waits, isClosed }
 
     /// Spends units of a connection's budget.

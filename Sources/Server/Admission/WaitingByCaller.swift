@@ -4,7 +4,7 @@
 //
 // Invariant: a caller without any has no entry.
 
-/// What waits on a shard.
+/// The waiting sessions, or the waiting lines, of one shard.
 struct WaitingByCaller {
     /// How many end in one look at the memory. 64: the tick stays short, and another look goes on.
     static let mostAtOnce = 64
@@ -40,8 +40,8 @@ struct WaitingByCaller {
         return Self.oldest(of: own)
     }
 
-    /// The one that ends where too many wait, so that one of a caller may wait: the oldest of the
-    /// caller with the most, if it has more than the other would then have.
+    /// The one that ends where too many wait, so that one of a caller may wait. It is the oldest of
+    /// the caller with the most, if that one has more than this caller would then have.
     func surplus(for caller: CallerTag) -> EventToken? {
         // Where each has one, none has too many.
         guard count > times.count, let most = most(by: { $0.count }),
@@ -63,7 +63,8 @@ struct WaitingByCaller {
         }
         var taken: [EventToken] = []
         var left = bytes
-        // Callers with as much are told apart by their oldest session, not by a dictionary's order.
+        // Of callers with equal bytes, the one with the oldest session comes first: a dictionary's
+        // order differs from process to process.
         for holder in holders.sorted(by: {
             ($0.bytes, $1.own.values.min() ?? 0) > ($1.bytes, $0.own.values.min() ?? 0)
         }) {

@@ -1,6 +1,6 @@
-// What a message costs the server beyond its bytes, as units of work. A message that begins a turn costs
-// as much as 64 that change an item: a request to the model is composed, a connection is used, and what
-// was under way is cancelled. Audio has no price here, because the tick's share of audio bounds it.
+// The cost of a message for the server beyond its bytes, as units of work. A message that begins a turn
+// costs as much as 64 that change an item. The server composes a request to the model, uses a connection,
+// and cancels what was under way. Audio has no price here, because the tick's share of audio bounds it.
 //
 // ShardWork spends the units of a connection's budget. The tick counts half of them as messages: two turns
 // are all that a connection may ask for in one tick.
@@ -13,7 +13,7 @@ enum WorkPrice {
     static let turn = 64
     /// A turn of audio that the client ends itself: recognition is asked for.
     static let commit = 32
-    /// What compares or settles much: the whole session, the words of an item.
+    /// An event that compares or settles much: the whole session, the words of an item.
     static let heavy = 16
     /// Anything else.
     static let least = 1
@@ -30,8 +30,8 @@ extension ClientEvent {
         case .responseCreate: WorkPrice.turn
         case .inputAudioBufferCommit: WorkPrice.commit
         case .sessionUpdate, .conversationItemTruncate: WorkPrice.heavy
-        // What a cancelled response cost was paid when it was asked for. The audio of four items is
-        // encoded at once, at most.
+        // The cost of a cancelled response was spent when the client asked for it. The audio of four
+        // items is encoded at once, at most.
         case .responseCancel, .inputAudioBufferClear, .conversationItemCreate,
             .conversationItemDelete, .conversationItemRetrieve, .outputAudioBufferClear,
             .outputAudioBufferPlayed, .ping:

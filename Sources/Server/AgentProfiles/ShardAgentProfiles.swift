@@ -80,7 +80,7 @@ extension Caller {
 }
 
 extension AgentProfile {
-    /// Whose sessions the agent's are in the table of places, which several servers may share. No key
+    /// The agent's principal in the table of places, which several servers may share. No key
     /// begins with NUL, and no holder of a token with two.
     fileprivate var placesID: SHA256Digest { SHA256Digest(of: "\0\0" + name) }
 }

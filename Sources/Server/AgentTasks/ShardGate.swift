@@ -63,7 +63,7 @@ actor ShardGate {
         [:]
     /// The owners of tasks whose memory has changed since the last tick's end; some several times.
     @exclusivity(unchecked) private nonisolated(unsafe) var chargedOwners: [EventToken] = []
-    /// What the shard knows of a session; set once, on the shard's thread.
+    /// Finds the facts that an agent may know of a session; set once, on the shard's thread.
     private nonisolated(unsafe) var describe: (EventToken) -> SessionFacts? = { _ in nil }
     /// Bytes of speech that the shard has not taken yet, by the task that left them.
     private var untakenSpeech: [UInt64: Int] = [:]
@@ -178,7 +178,7 @@ actor ShardGate {
         suspensions[suspension]?.remove(at: index).continuation.resume()
     }
 
-    /// What the shard knows of the session at `token`; nil: there is none.
+    /// The facts of the session at `token`. Nil: it has ended, or is a request over HTTP.
     func facts(of token: EventToken) -> SessionFacts? { describe(token) }
 
     /// When the shard's tick began.

@@ -1,5 +1,5 @@
-// What one node of a cluster may ask of another, as a signed field of the request: who wants it, and
-// until when. It takes the place of the caller's credential, which only the first node has seen.
+// A signed field of a request that one node of a cluster sends another: the caller, its access, and
+// their end. It takes the place of the caller's credential, which only the first node has seen.
 //
 //   Parley-Node: ACCESS.PRINCIPAL.SECRET.END.CODE
 //
@@ -21,11 +21,11 @@ struct NodePass: Equatable {
     /// Bytes of a pass. 512: more than any has.
     static let maxBytes = 512
 
-    /// What the caller may use.
+    /// The routes that the caller may use.
     let access: RouteAccess
-    /// Whose sessions it may reach; nil: callers are not told apart.
+    /// The principal whose sessions it may reach. Nil means that callers are not told apart.
     let principal: SHA256Digest?
-    /// Whose chats it may resume, beside the principal's own.
+    /// The hash of the caller's client secret, whose chats alone it may then resume.
     let secret: SHA256Digest?
     /// Seconds since 1970.
     let end: Int

@@ -1,4 +1,4 @@
-// What a node shows the others of itself, as the JSON that the store keeps while the node is alive.
+// The record of a node for the others, as the JSON that the store keeps while the node is alive.
 //
 // Invariant: a record is read as untrusted input. Its URL names a scheme, a host and a port, and
 // nothing that could lead a request elsewhere on that host.

@@ -39,7 +39,7 @@ final class NodeRelay {
     private static let socketBytes = 32 << 10
 
     let request: HTTPRequest
-    /// Whose request it is.
+    /// The caller of the request.
     let caller: CallerTag
     /// The client's connection.
     let connection: EventToken
@@ -47,7 +47,8 @@ final class NodeRelay {
     /// they would be another request.
     let forwardsInput: Bool
     let stream: any RelayStream
-    /// What is done for the client where the node does not answer with a WebSocket; nil: it is told.
+    /// Serves the client where the node does not answer with a WebSocket. Nil means that the client
+    /// gets the node's answer, or an error.
     let fallback: ((Connection) -> Void)?
     /// Bytes of the request that have not left.
     private(set) var unsentHead: [UInt8]

@@ -17,7 +17,7 @@ final class NodeRelays: OutgoingSocketOwner {
     lazy var connect: (_ url: String) -> any RelayStream = { [unowned self] url in
         OutgoingSocket(to: url, authorities: authorities, owner: self)
     }
-    /// What was read last; of all relays.
+    /// The buffer of the last read, which all relays share.
     var buffer: UnsafeMutableRawBufferPointer {
         if let allocated { return allocated }
         let made = UnsafeMutableRawBufferPointer.allocate(

@@ -1,5 +1,5 @@
 // A request to another node, and its answer: HTTP by the shard's own client, with limits of time and
-// size. What it means is up to the callers in ShardForwarding.
+// size. The callers in ShardForwarding give it its meaning.
 //
 // Invariant: every request has one answer, within `patience`. A node that is away is an answer.
 

@@ -1,5 +1,5 @@
-// What other nodes answer to a question for sessions: their counts and rows, for SurveyAnswer to put
-// beside this node's own. Rows are passed on as they came.
+// The answers of other nodes to a question for sessions: their counts and rows, which SurveyAnswer
+// puts beside this node's own. Rows are passed on as they came.
 //
 // Invariant: an answer that cannot be read counts as none. Sums are checked for overflow, because an
 // answer is another machine's.

@@ -79,7 +79,7 @@ extension Shard {
 }
 
 extension CallAnswer {
-    /// What nodes say together: one of them has had the session, none has it, or some do not answer.
+    /// The combined answer of nodes: one has ended the session, none has it, or some do not answer.
     init(toHangUp answers: [NodeAnswer]) {
         if answers.contains(where: { $0.status == 200 }) {
             self = .hungUp
@@ -90,7 +90,7 @@ extension CallAnswer {
         }
     }
 
-    /// What nodes say together: one of them has it, none has it, or some do not answer.
+    /// The combined answer of nodes: one of them has it, none has it, or some do not answer.
     init(toFind answers: [NodeAnswer]) {
         if let answer = answers.first(where: { $0.status == 200 }) {
             self = .elsewhere(answer.node)
@@ -102,7 +102,7 @@ extension CallAnswer {
     }
 }
 
-/// What one node looks for at others.
+/// The session or chat that one node looks for at others.
 enum NodePlace: Equatable, Sendable {
     case session(String)
     /// The newest reply of a chat of the caller's.

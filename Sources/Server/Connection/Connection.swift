@@ -38,7 +38,7 @@ final class Connection: SlotMember {
         case closed
     }
 
-    /// What it serves. Each role but the first is a WebSocket's.
+    /// The role of a connection. Each role but the first is a WebSocket's.
     enum Role: UInt8 {
         /// Requests over HTTP; no WebSocket yet.
         case http

@@ -64,8 +64,8 @@ package final class PortHandover {
 
     // MARK: The successor
 
-    /// How long a server may take to answer. 10 s: it answers in its next tick, so that a longer
-    /// silence means that it hangs, and its successor must start all the same.
+    /// How long a server may take to answer. 10 s: it answers in its next tick, so a longer silence
+    /// means that it hangs. Its successor must start all the same.
     private static let patience = Duration.seconds(10)
     /// Attempts to find the server of a port, or to become it. Another follows where a server has
     /// ended, or has begun, between two calls.

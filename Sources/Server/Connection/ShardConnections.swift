@@ -291,8 +291,8 @@ extension Shard {
     }
 }
 
-/// What a connection waits for, in the order in which it is served. One table (`forEachTimer`) says when:
-/// the deadline of the connection and what is served then both come from there.
+/// The timers of a connection, in the order in which they are served. One table (`forEachTimer`) has
+/// their times: the deadline of the connection and what is served then both come from there.
 private enum ConnectionTimer {
     /// The budget of a connection that waits for it has filled.
     case work

@@ -46,9 +46,9 @@ final class SessionGrant {
     private(set) var end: Instant?
     /// The caller's name for agents, or nil.
     let subject: String?
-    /// What the session may use, or nil: as much as it likes.
+    /// The quotas of the session. Nil means that it has none.
     let quotas: SessionQuotas?
-    /// Whether the session is recorded; nil: the server's default.
+    /// Whether the session is recorded. Nil means the server's default.
     let recording: RecordingRule?
     private let principal: SHA256Digest?
     private var agent: SHA256Digest?

@@ -21,9 +21,9 @@ protocol SharedSecrets: AnyObject {
         _ secret: SHA256Digest, then: @escaping (Result<[UInt8], RedisError>) -> Void)
 }
 
-/// What the store has said about the client secret of a request.
+/// The store's answer about the client secret of a request.
 struct SecretAnswer {
-    /// Nil: the secret is not good.
+    /// Nil: the secret is unknown or not good here, or the store has failed.
     let entry: ClientSecrets.Entry?
 }
 

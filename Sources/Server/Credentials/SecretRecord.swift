@@ -7,7 +7,7 @@
 
 import Codec
 
-/// What a node must know to accept a client secret that another one has made.
+/// The facts that a node needs to accept a client secret that another one has made.
 struct SecretRecord: Equatable, Sendable {
     /// Bytes of a record. 256 KiB: ten times a session with long instructions and many tools. A longer
     /// secret is good at its own node only.

@@ -6,7 +6,7 @@ import Codec
 import Session
 
 extension Shard {
-    /// Who sends a request; an attempt that fails is counted.
+    /// Finds the sender of a request. A failed attempt is counted.
     /// - Parameters:
     ///   - source: where it comes from, with the fields of trusted proxies.
     ///   - answer: what the store has said about its client secret; the attempt was counted when
@@ -139,8 +139,8 @@ extension Shard {
         }
     }
 
-    /// The session that a request for a secret describes, and its agent. What the request says comes
-    /// after what the agent does: the caller is an application, not its user.
+    /// The session that a request for a secret describes, and its agent. The settings of the request
+    /// override the agent's: the caller is an application, not its user.
     func session(
         askedForBy body: [UInt8], in form: ClientSecretForm, of caller: Caller
     ) throws(ClientEventError) -> (ClientSecretRequest, SessionParameters, AgentProfile?) {

@@ -7,7 +7,7 @@
 //                     anything else: the request is judged again, as with a wrong credential
 //
 // Invariant: a client that guesses learns no more than without a store, and makes the store answer no
-// more often than it may fail, also where no credential is needed. What the store says is
+// more often than it may fail, also where no credential is needed. The store's answer is
 // untrusted: it is parsed as the first request was, and the key must be one of this node.
 
 import Codec

@@ -1,6 +1,6 @@
-// The seam between sessions and what their clients speak. A front turns the messages of one client into
-// inputs of its session, and the session's outputs into messages: it decides what audio looks like, what
-// marks and clearing are, and what a client of its kind is told. It takes no turn and processes no
+// The seam between sessions and the protocols of their clients. A front turns the messages of one client
+// into inputs of its session, and the session's outputs into messages. It decides the form of audio, of
+// marks and of clearing, and which events a client of its kind gets. It takes no turn and processes no
 // audio; it knows no socket and no shard, only what FrontHost lists.
 //
 // A new protocol is a class here, in a folder of its own, and an entry in the table of routes. The
@@ -22,7 +22,7 @@ protocol Front: AnyObject {
     /// Bytes of the object, and of what hangs off it.
     var heldBytes: Int { get }
 
-    /// What of a session the protocol decides: the formats of its audio, whether it speaks.
+    /// Sets what the protocol decides in a session: the formats of its audio, whether it speaks.
     func adapt(_ parameters: inout SessionParameters)
     /// A whole message of the client has come.
     /// - Returns: the messages that it counts as in the tick's share of its connection.
@@ -34,13 +34,13 @@ protocol Front: AnyObject {
     func show(_ event: ServerEvent, on connection: Connection, _ host: any FrontHost)
     /// The session has audio of a reply for the client.
     func play(_ packet: OutputAudioPacket, on connection: Connection, _ host: any FrontHost)
-    /// What the client is to do with the audio that it has.
+    /// Sends the client a command for the audio that it has.
     func tell(_ command: PlaybackCommand, on connection: Connection, _ host: any FrontHost)
     /// The deadline has come.
     func handleDeadline(of live: LiveSession, _ host: any FrontHost)
     /// An event of another that has joined the session, without what this front decides itself.
     func admit(_ event: ClientEvent) -> ClientEvent
-    /// The server ends the connection: what the client is told before the Close.
+    /// The server ends the connection: sends the protocol's last message before the Close.
     func hangUp(_ connection: Connection, _ host: any FrontHost)
     /// The connection, or its part in the session, has ended.
     func end(on connection: Connection, _ host: any FrontHost)
@@ -61,7 +61,7 @@ extension Front {
 /// Makes the front of a connection that is about to become a WebSocket.
 typealias FrontMaker = @Sendable (_ seeker: PlaceSeeker) -> any Front
 
-/// What a front may ask of its shard.
+/// The calls that a front may make to its shard.
 protocol FrontHost: AnyObject {
     /// The time of this tick.
     var now: Instant { get }
@@ -112,7 +112,7 @@ protocol FrontHost: AnyObject {
     func admitsEvent(of live: LiveSession) -> Bool
     /// Shows an event to all who see the session.
     func show(_ event: ServerEvent, of live: LiveSession)
-    /// What the session, or its front, waits for may have changed.
+    /// The deadline or the charge of the session, or of its front, may have changed.
     func review(_ live: LiveSession)
     /// Spends what a client may send that costs it nothing.
     /// - Returns: false: the connection is being closed.

@@ -1,6 +1,6 @@
-// The front of a client that speaks the Realtime protocol: its events and packets become inputs of its
-// session; the session's events become messages in the client's dialect, its audio events in base64 or
-// binary messages.
+// The front of a client that speaks the Realtime protocol. The client's events and packets become inputs
+// of its session. The session's events become messages in the client's dialect, its audio events in
+// base64 or binary messages.
 
 import Codec
 import Session
@@ -58,7 +58,7 @@ extension Shard {
         connection.lastMessage = before
     }
 
-    /// What a client asks for in `session.update` that is no parameter of its session.
+    /// Handles the fields of `session.update` that are no parameters of the session.
     private func handleWishes(of update: SessionUpdate, for live: LiveSession) {
         if let wish = update.resume { handleResumeWish(wish, of: live) }
         if let consent = update.recordingConsent { handleRecordingConsent(consent, of: live) }

@@ -1,6 +1,6 @@
-// Who gives the messages of a WebSocket their meaning, and who says to a client what its session says. The
-// role of a connection decides: Realtime clients have RealtimeFront, others an object in `fronts`, and
-// peers without a session of their own are served by Sideband and Administration.
+// Dispatches the messages of WebSockets, and the outputs of sessions to their clients. The role of a
+// connection decides: Realtime clients have RealtimeFront, others an object in `fronts`, and peers
+// without a session of their own are served by Sideband and Administration.
 
 import Codec
 import Session
@@ -41,7 +41,7 @@ extension Shard {
     }
 
     /// Sends an event of a session to its client, in the client's protocol: to the readers of a reply over
-    /// HTTP, by a front, or as the event that it is. What a client that is away will have missed is kept.
+    /// HTTP, by a front, or as the event that it is. Events that a client misses while away are kept.
     func send(_ event: ServerEvent, of live: LiveSession) {
         if live.dialect != .ga, !live.dialect.has(event) { return }
         sessionLog.note(event, of: live.session.id)
