@@ -5,9 +5,9 @@ import Codec
 import Session
 import Synchronization
 
-/// What is known of the model of this machine, over all shards.
+/// The state of the model of this machine, which all shards share.
 package final class LocalModelWatch: Sendable {
-    /// What a look finds.
+    /// The state of the model, as last found.
     enum Finding: Equatable {
         /// Nothing yet: the model is being asked.
         case unknown
@@ -16,8 +16,8 @@ package final class LocalModelWatch: Sendable {
         case running(model: String)
     }
 
-    /// How long a finding is good, and how often the model is asked at most. 2 s: a page is opened
-    /// seldom, and a user who starts the model and reloads the page sees it.
+    /// How long a finding is good; the model is asked no more often. 2 s: a page is opened seldom.
+    /// A user who starts the model and reloads the page sees it.
     static let freshness = Duration.seconds(2)
     /// Time for the model's answer. It is asked on loopback; while it computes it may be slow.
     static let timeout = Duration.seconds(2)
@@ -36,7 +36,7 @@ package final class LocalModelWatch: Sendable {
 
     package init() {}
 
-    /// What was found in the time of `freshness`; unknown: nothing was.
+    /// The finding of the last `freshness`, or `unknown` where there is none.
     /// - Returns: the finding; and whether the caller is to ask the model, and to call `note` with
     ///   the result in any case.
     func look(at now: Instant) -> (finding: Finding, asks: Bool) {
@@ -76,8 +76,8 @@ package final class LocalModelWatch: Sendable {
         }
     }
 
-    /// What an answer says: another program may listen on the same port. The page shows the name in a
-    /// command for the user's shell, so a name with signs of the shell's language is not taken.
+    /// The finding in an answer: another program may listen on the same port. The page shows the name
+    /// in a command for the user's shell, so a name with signs of the shell's language is not taken.
     static func finding(in body: [UInt8]) -> Finding {
         // A value is good only as long as its parser.
         let parser = JSONParser()

@@ -1,6 +1,6 @@
-// `GET /page/setup.json`: what the conversation page must know before it begins a session, namely
-// what answers, which voices there are, which tool servers to offer, whether a model of this machine
-// runs, and whether the caller may open the operator's page.
+// `GET /page/setup.json`: the facts that the conversation page needs before it begins a session. They
+// are the agent, the voices, the tool servers to offer, whether a model of this machine runs, and
+// whether the caller may open the operator's page.
 
 import Codec
 import Session
@@ -26,7 +26,7 @@ extension Shard {
             json.array("tool_servers") { json in
                 for label in page.toolServers { json.string(label) }
             }
-            // Clients elsewhere are told nothing of this machine's programs.
+            // Only clients on this machine learn of its programs.
             guard let url = page.localModelURL, isLocal(request, on: connection) else { return }
             let finding = findLocalModel(at: url)
             json.object("local_model") { json in
@@ -47,8 +47,8 @@ extension Shard {
         return .json(json.finish(), fields: fields)
     }
 
-    /// What the page's caller may do. The route is open: a wrong key is a failed attempt, and is answered as
-    /// no key is.
+    /// The access of the page's caller. The route is open: a wrong key is a failed attempt, and is answered
+    /// as no key is.
     private func pageAccess(
         of request: HTTPRequest, on connection: Connection
     ) -> RouteAccess {

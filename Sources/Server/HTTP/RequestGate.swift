@@ -60,7 +60,7 @@ enum RequestVerdict {
     case admitted(Route, Caller)
 }
 
-/// Who sends a request.
+/// The sender of a request.
 enum RequestSender {
     case known(Caller)
     /// The holder of a client secret that another node may have made.

@@ -144,7 +144,7 @@ enum RouteService: Sendable {
     case value(@Sendable (_ request: HTTPRequest, _ routes: Routes) -> HTTPResponse)
     /// A client secret.
     case clientSecret(ClientSecretForm)
-    /// What the conversation page must know before a session.
+    /// The facts that the conversation page needs before a session.
     case pageSetup
     /// The sessions of all shards, once each shard has answered.
     case survey

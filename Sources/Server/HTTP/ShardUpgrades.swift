@@ -5,15 +5,15 @@
 import Codec
 import Session
 
-/// Who seeks the place of a session.
+/// The caller that seeks the place of a session.
 struct PlaceSeeker {
     /// With the limits of its agent.
     var caller: Caller
-    /// The agent of its session; nil: it has none.
+    /// The agent of its session. Nil means that it has none.
     var profile: AgentProfile?
     /// Its address.
     let client: NetworkAddress
-    /// Whose work the session's is.
+    /// The tag that the session's work counts for.
     let tag: CallerTag
     /// Whether it is an operator on this machine, who may know why a service has failed.
     let isLocalOperator: Bool
@@ -40,9 +40,9 @@ struct SessionPlaceHeld {
     var parameters: SessionParameters
     /// Limits of the credential; nil where there are none.
     let grant: SessionGrant?
-    /// Who has it.
+    /// The caller that has it.
     let seeker: PlaceSeeker
-    /// Whose session it is.
+    /// The owner of the session, as a tag.
     var tag: CallerTag { seeker.tag }
     /// The same, as its credential names it.
     let owner: SessionOwner
@@ -187,7 +187,7 @@ extension Shard {
         }
     }
 
-    /// Who sends a request. The address is known as long as the connection speaks HTTP.
+    /// The seeker that sends a request. Its address is known as long as the connection speaks HTTP.
     func seeker(
         of request: HTTPRequest, by caller: Caller, on connection: Connection
     ) -> PlaceSeeker {

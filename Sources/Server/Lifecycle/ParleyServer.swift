@@ -219,7 +219,7 @@ public final class ParleyServer: Sendable {
         try checkServiceAuthorities()
         let address = try ListeningSocket.resolve(configuration)
         let rules = try readCredentials()
-        // What may be guessed, and who may connect, depends on whether there are keys.
+        // The checks below depend on the keys: whether there are any, and whether one can be guessed.
         let authenticator = Authenticator(configuration, rules: rules)
         state.withLock { $0.authenticator = authenticator }
         try checkExposure(at: address.address, named: configuration.host)

@@ -221,11 +221,11 @@ public struct ServerConfiguration: Sendable {
     public var maxSessionsPerKey = 0
     /// No limit: an idle session costs next to nothing.
     public var maxSessionSeconds = 0
-    /// What one key, or one subject of tokens, may use that has no such quota of its own. None.
+    /// Quotas of each key, and of each subject of tokens, that has no such quota of its own. None by default.
     public var quotasPerKey: [Quota] = []
-    /// What the clients of one address may use together. None: many people may share one.
+    /// Quotas that the clients of one address share. None by default: many people may share an address.
     public var quotasPerAddress: [Quota] = []
-    /// What one session may use. None.
+    /// Quotas of each session. None by default.
     public var quotasPerSession: [Quota] = []
     /// 20,000: one key alone has half of them, as many as there are sessions. They take 6 MB where
     /// they have no instructions.
@@ -407,7 +407,7 @@ public struct ServerConfiguration: Sendable {
     /// 64 for each core: some 25 s of work for a thread, with utterances of 10 s. So all callers of a
     /// machine may stop speaking at once, and their turns wait instead of failing.
     public var maxQueuedJobs = 64 * ServerConfiguration.coreCount
-    /// False, also where the page is served: a server that hears no client stays below 20 MB, and the page
+    /// False, also where the page is served: a server that hears no client stays below 20 MB. The page
     /// names its audio when it opens, which loads the model before the first sentence is over. `make run`
     /// sets it, so that there is nothing to wait for at all.
     public var warmsModels = false
@@ -965,7 +965,7 @@ public struct ServerConfiguration: Sendable {
     public var refusesUnknownFields = true
     /// None: not each sound without words is a turn.
     public var notUnderstoodPhrase = Phrase.none
-    /// A caller who hears nothing thinks that the line is dead, so something is said by default.
+    /// A caller who hears nothing thinks that the line is dead, so the default speaks an apology.
     public var apologyPhrase =
         Phrase(
             """

@@ -16,8 +16,8 @@ public struct ServerSignals: Sendable {
     /// container images make the stop signal.
     static let ending = ServerSignals([SIGTERM, SIGINT, SIGQUIT])
 
-    /// What the kernel sends the first process of a container where a process has ended that it has
-    /// inherited.
+    /// The signal that the kernel sends the first process of a container when a process that it has
+    /// inherited ends.
     static let childEnds = ServerSignals([SIGCHLD])
 
     /// Milliseconds between two calls for standing signals. 100: a storm of signals then costs ten

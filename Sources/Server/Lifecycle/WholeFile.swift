@@ -2,7 +2,7 @@
 //
 // Invariant: a limit bounds what is read, and another how long a pipe is waited for. A path may
 // therefore name anything that can be read, such as a pipe of a shell (`--config <(…)`), /dev/null
-// or /dev/stdin. /dev/zero is refused after the limit, and a silent pipe after a time.
+// or /dev/stdin. The first limit refuses /dev/zero, and the second a silent pipe.
 
 import CLinux
 import Glibc

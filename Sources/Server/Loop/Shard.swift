@@ -62,7 +62,7 @@ enum DeadlineOwner {
     case history
     /// Other servers must hear that this one is alive.
     case heartbeat
-    /// What servers with a common store share is to be reported.
+    /// The changes of shared quotas and places are to be reported to the store.
     case report
 }
 
@@ -123,11 +123,11 @@ package final class Shard<Backend: IO> {
     @exclusivity(unchecked) var sidebands = SidebandTable()
     /// Operators that watch the server.
     var operators = OperatorTable()
-    /// What its connections may ask for.
+    /// The budgets of work of its connections.
     var work: WorkBudgets
     /// The fronts of clients that do not speak Realtime, by their connections.
     var fronts: [EventToken: any Front] = [:]
-    /// What telephone lines share.
+    /// The state that telephone lines share.
     let switchboard = Switchboard()
     let telephoneAccess: TelephoneAccess
     /// Requests whose client secret another node may have made.
@@ -315,8 +315,8 @@ package final class Shard<Backend: IO> {
     /// no allocation, and stay in the cache. A call per 64 reports costs nothing beside the reads.
     private static var maxReports: Int { 64 }
     /// Reports that a tick takes while models stream. A delta costs some 15 µs, and leaves with the
-    /// tick's writes: of 64 the first would wait for 1 ms, and with it the next ones. 16: 0.25 ms
-    /// (LoadTests/RESULTS.md has what it costs and saves).
+    /// tick's writes. The first of 64, and with it the next ones, would wait for 1 ms; of 16, for
+    /// 0.25 ms (LoadTests/RESULTS.md has what it costs and saves).
     private static var streamingReports: Int { 16 }
 
     /// Takes the time, and says where the shard was away for long.
@@ -481,7 +481,7 @@ package final class Shard<Backend: IO> {
 }
 
 extension SessionContext {
-    /// What the sessions of a shard share.
+    /// The context that the sessions of a shard share.
     fileprivate convenience init(_ services: ShardServices) {
         let (agents, configuration) = (services.agents, services.configuration)
         self.init(

@@ -29,7 +29,7 @@ enum ShardCommand: Sendable {
     case noteReport(SurveyReport, for: SurveyID)
     /// Other nodes have answered a survey of this one.
     case noteNodes([NodeAnswer], for: SurveyID)
-    /// What keeps ended sessions has answered a question of this shard.
+    /// The keeper of ended sessions has answered a question of this shard.
     case noteFinding(RecordFinding, for: RecordQuestionID)
     /// Something has come that an operator's connection of this shard waits for.
     case showOperator(OperatorNews, on: EventToken)

@@ -50,21 +50,21 @@ package struct ShardServices {
     package var library: (any RecordLibrary)?
     /// This node among those that share a store, and the others, over all shards.
     package var nodes = NodeDirectory(name: "node")
-    /// What keeps recordings; nil: nothing does, and no session is recorded.
+    /// The keeper of recordings. Nil means that no session is recorded.
     package var recordings: (any RecordingKeeper)?
-    /// What other nodes may know of this one.
+    /// Makes the record of this node for the others.
     package var describeNode: () -> [UInt8] = { Array("{}".utf8) }
     /// The memory limit of the process, over all shards. One of its own unless it is set.
     package var memory: MemoryBudget
-    /// What the server was like in the last hour, over all shards; nil: nothing is kept of it.
+    /// The history of the server's last hour, over all shards. Nil means that none is kept.
     package var history: ServerHistory?
-    /// Begins to drain the server, as an operator asks; nil: operators cannot. Any thread.
+    /// Begins to drain the server for an operator. Nil means that operators cannot. Any thread.
     package var drainServer: (@Sendable () -> Void)?
     /// Takes log lines.
     package var logger: Logger
-    /// The context of new TLS connections; nil: plain TCP.
+    /// The context of new TLS connections. Nil means plain TCP.
     package var tls: TLSContext?
-    /// Nil: agents have no HTTP client.
+    /// Nil means that agents have no HTTP client.
     package var makeUpstream: UpstreamFactory?
     /// Nil: there is no Redis server for this shard.
     package var makeRedis: RedisFactory?

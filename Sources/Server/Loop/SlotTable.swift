@@ -25,7 +25,7 @@ struct SlotTable<Member: SlotMember> {
     private var free: [FreeSlot] = []
     /// The generation of a new slot: one that no slot before had when the table was given back.
     private var firstGeneration: UInt32 = 0
-    /// The highest generation of a slot that was given up.
+    /// The highest generation that a freed slot has for its next member.
     private var lastGeneration: UInt32 = 0
     private let capacity: Int
     private let longCount: Int

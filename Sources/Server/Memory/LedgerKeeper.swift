@@ -1,9 +1,9 @@
 // The charges of one shard's owners: its connections, which are charged for the sessions of their
 // clients, its text requests, and the sessions that wait for their clients. It knows which
-// connections a tick has touched, so that only their ledgers are read again; the sum; the owners that
-// are charged more than any may be; and a bound on the largest charge. The bytes of an owner are read
-// in ShardLedger and passed in. The shard's cells change with each charge, so that the scrape of
-// another thread reads the present sums.
+// connections a tick has touched, so that only their ledgers are read again. It knows the sum, the
+// owners that are charged more than any may be, and a bound on the largest charge. The bytes of an
+// owner are read in ShardLedger and passed in. The shard's cells change with each charge, so that the
+// scrape of another thread reads the present sums.
 //
 // Settling is done once at the end of a tick: an echo pays a few comparisons for it, and a
 // connection that had nothing to do is not looked at.
@@ -13,10 +13,10 @@
 
 import Session
 
-/// What one owner is charged, as of its last settling.
+/// The charge of one owner, as of its last settling.
 struct LedgerCharge {
     var bytes: UInt32 = 0
-    /// The state in which it was; nil: it is charged nothing.
+    /// The state in which it was. Nil means that it is charged nothing.
     var state: SessionState?
 }
 

@@ -126,9 +126,9 @@ package final class MemoryBudget: Sendable {
     }
 
     /// Asks the kernel. Where admission is closed or may close, a worker first gives back the pages
-    /// that the allocator only keeps, and no figure from before the end of that is judged, except
-    /// where every worker is busy for long. Resident memory that remains beyond the ledgers would
-    /// not become less by refusing sessions.
+    /// that the allocator only keeps. No figure from before the end of that is judged, except where
+    /// every worker is busy for long. Resident memory that remains beyond the ledgers would not
+    /// become less by refusing sessions.
     private func read(ledgers: Int, at now: Instant) {
         let bytes = readResident()
         // Below `relief` admission is open whatever it was.
@@ -254,8 +254,8 @@ struct MemoryAccount: Equatable {
 
 extension ServerConfiguration {
     /// The default limit: four fifths of the memory that the control group or the machine gives
-    /// the process. The rest is for the kernel, which takes some 4 kB for every idle connection and
-    /// buffers bytes in sockets, and for a burst between two looks. 0, no limit, where the
-    /// available memory is not known.
+    /// the process. The rest is for a burst between two looks, and for the kernel: it takes some
+    /// 4 kB for every idle connection, and buffers bytes in sockets. Where the available memory is
+    /// not known, the limit is 0, which is none.
     static let memoryBudget = (ProcessMemory.available ?? 0) / 5 * 4
 }

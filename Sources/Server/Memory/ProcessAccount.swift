@@ -2,11 +2,11 @@
 // names. For /metrics and `parley top`; MemoryBudget judges the limit by figures of its own.
 //
 // The kernel says how much the process has written, the allocator how much of the heap is in use, and
-// every part how much it holds. What is in use and in no part is `other`. What is written and not in
-// use is `allocator`. Both are differences: a part that says too little shows in `other`.
+// every part how much it holds. Heap that is in use and in no part is `other`. Memory that is written
+// and not in use is `allocator`. Both are differences: a part that says too little shows in `other`.
 //
-// The account begins with the first connection. What the process had then, apart from the parts, is
-// `start`, whose pages are not looked through.
+// The account begins with the first connection. The memory that the process had then, apart from the
+// parts, is `start`, whose pages are not looked through.
 //
 // Invariant: the sum of the lines is the kernel's figure of the process's own memory.
 
@@ -14,13 +14,13 @@ import CLinux
 import Session
 import Synchronization
 
-/// What holds memory of the process. The raw values are labels of `parley_memory_bytes`.
+/// A holder of the process's memory. The raw values are labels of `parley_memory_bytes`.
 package enum MemoryHolder: String, CaseIterable, Sendable {
     /// The process before its first connection: the program's data, stacks, settings.
     case start
     /// All connections, text requests and waiting sessions, each by its ledger.
     case ledgers
-    /// What waits to be used again: send chunks, codecs, spoken phrases.
+    /// Objects that wait to be used again: send chunks, codecs, spoken phrases.
     case pools
     /// Buffers that the connections of a shard use in turn.
     case scratch

@@ -15,7 +15,7 @@ final class RecentFailures: Sendable {
     /// Characters of a reason. 300: the words of a service may be a whole page.
     private static let maxReason = 300
 
-    /// What has failed.
+    /// The activity that has failed.
     enum Kind: String, CaseIterable, Sendable {
         /// A configured service.
         case service
@@ -32,9 +32,9 @@ final class RecentFailures: Sendable {
         let source: String
         /// A stable word, or the status of the service's answer; empty: neither is known.
         let code: String
-        /// What happened, in words.
+        /// The failure in words.
         let reason: String
-        /// What to do about it; empty: that is not known.
+        /// The remedy in words. Empty means that none is known.
         var advice = ""
         /// When it happened last, in seconds since 1970.
         var seconds: Int

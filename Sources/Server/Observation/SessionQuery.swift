@@ -1,6 +1,6 @@
 // An operator's question about the sessions: the parameters of `GET /admin/sessions` and the id of
-// `GET /admin/sessions/{id}`, as values, and what the operator's page asks beside them: a page of
-// the list, its direction and a text to search for. SessionScan answers it.
+// `GET /admin/sessions/{id}`, as values. The operator's page also asks for a page of the list, its
+// direction, and a text to search for. SessionScan answers it.
 //
 // Invariant: a query is within its limits; one that is not is refused where it is read.
 
@@ -25,7 +25,7 @@ struct SessionQuery: Equatable, Sendable {
         case id
     }
 
-    /// Whose sessions.
+    /// The nodes whose sessions are wanted.
     enum Scope: String, CaseIterable, Sendable {
         /// Those of all nodes that can be reached.
         case cluster

@@ -83,7 +83,7 @@ struct Survey {
     var nodes = 0
     /// Whether their answers are still to come.
     var awaitsNodes = false
-    /// What they said.
+    /// The answers of other nodes.
     var nodeAnswers: [NodeAnswer] = []
 
     /// How long it may take.

@@ -1,6 +1,6 @@
-// Measurements of a shard's ticks: the share of time that it works, and how long a piece of a model's
-// reply takes from the tick that read it to the end of the tick that passed it on. Events within a
-// tick are counted where they happen.
+// Measurements of a shard's ticks. One is the share of time that it works. The other is how long a
+// piece of a model's reply takes from the tick that read it to the end of the tick that passed it on.
+// Events within a tick are counted where they happen.
 //
 // Reads no clock: a tick's beginning and end are passed in.
 //

@@ -61,7 +61,7 @@ extension LiveSession {
 }
 
 extension Shard {
-    /// What an agent may know of its session; nil: it is one over HTTP.
+    /// The facts that an agent may know of its session. Nil: it has ended, or is over HTTP.
     func facts(of token: EventToken) -> SessionFacts? {
         guard let live = sessions[token], textRequests[token] == nil else { return nil }
         let bytes = live.connection?.charged ?? waiting[token]?.charge.bytes ?? 0

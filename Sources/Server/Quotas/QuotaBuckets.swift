@@ -12,7 +12,7 @@ package struct ExhaustedQuota: Error, Equatable {
     let wait: Duration
 }
 
-/// What is left of a quota.
+/// The balance of a quota.
 package struct QuotaBalance: Equatable {
     let quota: Quota
     /// Units that may be used now.

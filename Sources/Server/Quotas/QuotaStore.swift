@@ -4,7 +4,7 @@
 import Codec
 import Session
 
-/// Who shares a quota.
+/// The owner of a quota, whose sessions share it.
 package enum QuotaSubject: Hashable, Sendable {
     /// A key, together with its client secrets, or the subject of tokens.
     case principal(SHA256Digest)

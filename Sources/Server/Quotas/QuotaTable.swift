@@ -141,7 +141,7 @@ private struct QuotaParts {
         }
     }
 
-    /// What was pushed out of the table meanwhile has nothing to be given back to.
+    /// A subject that was pushed out of the table meanwhile gets no refund: it has no buckets.
     mutating func refund(_ count: Int, of unit: QuotaUnit, to accounts: [QuotaAccount]) {
         for account in accounts where account.limits(unit) {
             changeKnown(account.subject) { $0.refund(count, of: unit, in: account.quotas) }

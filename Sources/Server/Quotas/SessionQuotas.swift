@@ -3,14 +3,14 @@
 // request, and counts what was used.
 //
 // A session takes events and seconds of audio from the store several at a time, so that a message
-// costs a subtraction and no lock. What it has not used goes back when it ends.
+// costs a subtraction and no lock. Units that it has not used go back when it ends.
 
 import Codec
 import Session
 
 /// A refusal: the quota that is used up, and whose it is.
 struct QuotaRefusal: Error, Equatable {
-    /// Who shares the quota.
+    /// The kind of owner that the quota has.
     enum Owner: String, Equatable {
         case key
         case address
@@ -102,7 +102,7 @@ final class SessionQuotas {
         audioSamples += SampleRate.hz16000.hertz * (try take(1, of: .audioSeconds, at: now))
     }
 
-    /// Audio was heard. What was not taken for it is charged: a message may last for many seconds.
+    /// Audio was heard. Seconds not taken for it are charged: a message may last for many seconds.
     /// - Parameter samples: at 16 kHz.
     func noteAudio(samples: Int, at now: Instant) {
         audioSamples -= samples
@@ -112,7 +112,7 @@ final class SessionQuotas {
         charge(seconds, of: .audioSeconds, at: now)
     }
 
-    /// Whether the client is told now that its audio is refused.
+    /// Whether an error about refused audio is due: one for each `audioErrorInterval`.
     func isAudioErrorDue(at now: Instant) -> Bool {
         guard now >= nextAudioError else { return false }
         nextAudioError = now + Self.audioErrorInterval
@@ -162,7 +162,7 @@ final class SessionQuotas {
         if tokens > 0 { charge(tokens, of: .tokens, at: now) }
     }
 
-    /// What is left of a unit where least is left; nil: it has no quota.
+    /// The balance of the quota of a unit that has least left. Nil means that it has no quota.
     func balance(of unit: QuotaUnit, at now: Instant) -> QuotaBalance? {
         let shared = store.balance(of: unit, in: accounts, at: now)
         guard let own = ownBuckets.balance(of: unit, in: own, at: now) else { return shared }

@@ -1,8 +1,8 @@
 // Quotas on a shard: a session that has any is asked before an input or a request to a model, and what
 // is used is counted. SessionQuotas knows what is left.
 //
-// What a refusal does: a connection is answered with 429; an event and audio are dropped, with an
-// `error` event; a response fails. The session lives on in every case.
+// A refusal answers a connection with 429. It drops an event or audio, with an `error` event. It
+// fails a response. The session lives on in every case.
 
 import Codec
 import Session
@@ -136,7 +136,7 @@ extension Shard {
             command, for: live.token, subject: live.grant?.subject, work: &live.work)
     }
 
-    /// What is left of a session's quotas, for `rate_limits.updated`.
+    /// The balances of a session's quotas of turns and tokens, for `rate_limits.updated`.
     func rateLimits(of live: LiveSession) -> [RateLimit] {
         guard let quotas = live.grant?.quotas else { return [] }
         let names: [(QuotaUnit, RateLimit.Name)] = [(.turns, .requests), (.tokens, .tokens)]

@@ -6,7 +6,7 @@
 // bucket, which is paid before anything else is allowed. So the long-term rate is the quota's.
 //
 // While the common buckets are away, each server goes on with its share: a quota divided by the
-// number of servers that were last alive. What is used meanwhile is reported when they are back.
+// number of servers that were last alive. The use meanwhile is reported when they are back.
 // A report also says what this server knows of each bucket: that counts where the common bucket is
 // lost.
 //
@@ -114,8 +114,8 @@ package final class SharedQuotaTable: QuotaStore {
         }
     }
 
-    /// The microseconds until a bucket of a report is full, by the own table. What is used between
-    /// the report and this call counts as well.
+    /// The microseconds until a bucket of a report is full, by the own table. Use between the report
+    /// and this call counts as well.
     func missing(in bucket: SharedBucket, after use: SharedUse, at now: Instant) -> Double {
         let account = QuotaAccount(subject: bucket.subject, quotas: [use.quota])
         let reset = table.balance(of: bucket.unit, in: [account], at: now)?.reset ?? .zero

@@ -6,7 +6,7 @@
 import Codec
 import Session
 
-/// What the operator's routes ask and answer.
+/// The questions and answers of the operator's routes.
 enum RecordRoutes {
     /// Bytes of a recording in one answer. 256 KiB: about 80 s of one side.
     static let maxPieceBytes = 256 << 10

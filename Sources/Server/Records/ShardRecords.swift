@@ -13,11 +13,11 @@ extension SessionEnd {
     }
 }
 
-/// Whose session it is, as records name it.
+/// The owner of a session, as records name it.
 struct SessionOwner {
-    /// The key together with its client secrets, or a subject; nil: callers are not told apart.
+    /// The key together with its client secrets, or a subject. Nil: callers are not told apart.
     let principal: SHA256Digest?
-    /// The name of the key, or the subject of the token; nil: it has none.
+    /// The name of the key, or the subject of the token. Nil means that it has none.
     let subject: String?
 
     init(_ caller: Caller) { (principal, subject) = (caller.principal, caller.subject) }

@@ -44,7 +44,7 @@ package final class RedisClient: @unchecked Sendable, OutgoingSocketOwner {
     private var isShutDown = false
     /// Whether a link may have bytes to send.
     package private(set) var hasUnsent = false
-    /// What was read last; of all links.
+    /// The buffer of the last read, which all links share.
     let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 16 << 10, alignment: 16)
 
     /// Creates a client without connections.

@@ -8,7 +8,7 @@ import Codec
 import Logging
 import Session
 
-/// What a link has done since its start; all of it only grows, but for the last two.
+/// The counts of a link since its start. All but the last two only grow.
 struct RedisCounts: Equatable {
     /// Commands with a reply that is no error.
     var completed = 0
@@ -31,7 +31,7 @@ final class RedisLink {
     private static let maxReads = 64
 
     let address: RedisAddress
-    /// What it is for.
+    /// The use of the link. Commands with another purpose have a link of their own.
     let purpose: String
     private unowned let client: RedisClient
     private let logger: Logger

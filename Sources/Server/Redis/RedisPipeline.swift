@@ -39,7 +39,7 @@ package struct RedisLimits: Equatable, Sendable {
     package init() {}
 }
 
-/// What the owner of a pipeline has to do, in order.
+/// An action for the owner of a pipeline, which performs all of them in order.
 enum RedisAction<Tag> {
     /// Open a connection, then call `handleConnected` or `handleLoss`.
     case connect
@@ -65,7 +65,7 @@ struct RedisPipeline<Tag> {
         case closed
     }
 
-    /// What a reply is for.
+    /// The command that a reply answers.
     private enum Purpose {
         case command(Tag, RedisScript?)
         /// A step before the connection is ready; the last one makes it so.
@@ -412,8 +412,8 @@ struct RedisPipeline<Tag> {
         check = min(check ?? deadline, deadline)
     }
 
-    /// A server that leaves one command without a reply leaves all later ones without: the
-    /// connection is given up. Of commands that were not sent, each fails at its own deadline.
+    /// A server that leaves one command without a reply leaves all later ones without, so the
+    /// connection is closed. Of commands that were not sent, each fails at its own deadline.
     private mutating func endOverdue(at now: Instant) {
         let isStuck = expected[firstExpected...].contains { command in
             command.deadline.map { $0 <= now } ?? false

@@ -42,7 +42,7 @@ enum RedisTrouble: String, CaseIterable {
             }
     }
 
-    /// What the operator can do, as a clause; nil where the reason says it.
+    /// The operator's remedy, as a clause. Nil means that the reason says it.
     var advice: String? {
         switch self {
         case .unreachable, .refusal: nil

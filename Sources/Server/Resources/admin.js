@@ -90,7 +90,7 @@ live.addEventListener("state", () => {
     showNotice(live.reason);
   } else if (live.state === "open") {
     showNotice("");
-    // What was said in the session that is shown comes again.
+    // The server sends the conversation of the shown session again.
     card.restart();
   }
   showState();

@@ -212,7 +212,7 @@ function showState() {
   view.state.dataset.state = state;
   view.state.textContent = isOpen ? activities[state] : links[link];
   view.talk.disabled = !isOpen;
-  // What is typed meanwhile is sent when there is a connection.
+  // A text that is typed meanwhile is sent when there is a connection.
   view.send.disabled = link === "closed" && !retryTimer;
   view.listen.disabled = !isOpen || isPreviewing;
   if (isOpen) lost.hide();

@@ -1,9 +1,9 @@
 // The client of a Parley server in a web page: one session, with microphone, loudspeaker, transcript and
 // functions. It has no dependencies. parley.d.ts beside it has the types, docs/clients.md examples.
 //
-// The parts are modules in parley/: connection.js (comes back after a lost connection), liveness.js (sees
-// that it is lost), diagnosis.js (why it does not open), microphone.js, sound.js (plays), worklet.js (the
-// audio thread), conversation.js (transcript and times), errors.js.
+// The parts are modules in parley/. Of the connection: connection.js (comes back after a loss),
+// liveness.js (sees a loss), diagnosis.js (why it does not open). Of sound: microphone.js, sound.js
+// (plays), worklet.js (the audio thread). The rest: conversation.js (transcript, times), errors.js.
 
 import { Connection } from "./parley/connection.js";
 import { Transcript, TurnClock } from "./parley/conversation.js";
@@ -212,7 +212,7 @@ export class ParleySession {
 
   /** Sends an event of the protocol. Returns false where there is no connection. */
   send(event) {
-    // What answers this is wanted, whatever the user has stopped before.
+    // The reply to this event is wanted, whatever the user has stopped before.
     if (event.type === "response.create") this.#forgetSpokenTurn();
     return this.#send(event);
   }
@@ -273,7 +273,7 @@ export class ParleySession {
   }
 
   #fail(error) {
-    // What fails because the session has ended is no failure.
+    // An error that the session's end causes is not reported.
     if (this.#link !== "closed") this.#emit("error", error);
   }
 
@@ -854,7 +854,7 @@ export class ParleySession {
       this.#hasSettings = true;
       // The newest stays: this may answer an update of a sideband, and the refusal may follow.
       if (this.#updates.length > 1) this.#accept(this.#updates.shift().changes);
-      // What was asked for before the settings were there. After a return the mark's answer sends it.
+      // Sends the requests made before the settings were there. After a return the mark's answer sends them.
       if (this.#opening && this.#mark === null) this.#sendUnsure();
       this.#confirm();
       this.#emit("updated", session);
@@ -903,7 +903,7 @@ export class ParleySession {
     "conversation.item.added"({ item }) {
       this.#unsure.items.delete(item.id);
       this.#sentItems.delete(item.id);
-      // A reply that is told again after a return is the answer to what came before it.
+      // A reply that the server repeats after a return is the answer to what came before it.
       if (this.#mark && item.role === "assistant" && this.#mayBeAnswer) this.#unsure.response = null;
     },
     "response.created"({ response }) {

@@ -13,16 +13,16 @@ struct ResumePosition: Equatable, Sendable {
     let offset: UInt64
 }
 
-/// What a client that comes back says.
+/// The claim of a client that comes back.
 struct ResumeClaim: Equatable, Sendable {
     let handle: ResumeHandle
-    /// Nil: it has nothing of the session any more.
+    /// Nil means that it has nothing of the session any more.
     let position: ResumePosition?
-    /// How much it has of the item that it was playing; nil: the server's estimate counts.
+    /// How much it has of the item that it was playing. Nil: the server's estimate counts.
     let played: PlayedAudio?
 }
 
-/// What a request for a session asks of resuming.
+/// The wish of a request for a session about resuming.
 enum ResumeQuery: Equatable {
     /// Nothing.
     case none

@@ -8,7 +8,7 @@
 // A pong acknowledges: what came before the ping has reached the client. So the log of a session in
 // which nothing happens is empty, without an event of the client's.
 //
-// Invariant: a handle is good for twice the window, and is renewed each window; so the handle of a
+// Invariant: a handle is good for twice the window, and is renewed each window. So the handle of a
 // client that has just gone is good for as long as its session waits.
 
 import Codec
@@ -40,9 +40,9 @@ final class ResumeState {
     /// Whether the session is still to be told that its client is away.
     private var isAwayNoticeDue = false
 
-    /// Whose session it is, as hexadecimal digits of a digest; nil: not known.
+    /// The session's principal, as hexadecimal digits of a digest. Nil means that it is not known.
     var principal: String?
-    /// The session's record in a store that outlives this process; nil: it has none.
+    /// The session's record in a store that outlives this process. Nil means that it has none.
     var stored: StoredSession?
     private let window: Duration
 

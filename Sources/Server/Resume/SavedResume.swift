@@ -18,14 +18,14 @@ struct SavedResume: Equatable {
     var epoch: UInt32
     /// The offset of the first event in the log, or of the next where there is none.
     var first: UInt64
-    /// Whose session it is, as hexadecimal digits of a digest; nil: the handle is enough.
+    /// The session's principal, as hexadecimal digits of a digest. Nil: the handle is enough.
     var principal: String?
     var dialect = RealtimeDialect.ga
-    /// When the session must end, in seconds since 1970; nil: never.
+    /// When the session must end, in seconds since 1970. Nil means never.
     var end: Int?
     /// Whether it is recorded because its user has agreed.
     var isRecorded = false
-    /// What it has used of its limits.
+    /// Its use of its limits.
     var use = SavedUse()
 
     /// The field.

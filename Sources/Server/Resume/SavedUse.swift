@@ -1,5 +1,5 @@
-// What a session has used of its limits, as its record in a store has it. Times are those of the
-// calendar, because each process has a clock of its own.
+// A session's use of its limits, as its record in a store has it. Times are those of the calendar,
+// because each process has a clock of its own.
 //
 // Invariant: what is read is believed no further than the quotas go. A member that cannot be read
 // counts as nothing used.
@@ -7,7 +7,7 @@
 import Codec
 import Session
 
-/// What a session has used.
+/// A session's use of its limits.
 struct SavedUse: Equatable {
     /// Tokens of an estimate: more than any request has, and sums cannot overflow.
     private static let maxEstimate = 1 << 40

@@ -6,7 +6,7 @@
 //   unknown, or the store is away  the other servers are asked; a new session begins where none has it
 //
 // Invariant: nothing here waits for the store. A client that has left meanwhile costs no session: the
-// claim is given up, and may be made again.
+// claim is released, and may be made again.
 
 import Codec
 import Session
@@ -18,7 +18,7 @@ struct ClaimedSession {
     let log: ResumeLog
     let fence: UInt64
     let claim: ResumeClaim
-    /// What is hidden from its client; nil: nothing.
+    /// The calls that are hidden from its client. Nil means that none are.
     let privateCalls: PrivateCalls?
 }
 
@@ -125,7 +125,7 @@ extension Shard {
             of: request, to: node, for: caller, on: connection, otherwise: claimAnyway)
     }
 
-    /// The client's session is not found: it gets a new one, and is told so.
+    /// The client's session is not found: it gets a new one, and `parley.resumed` says so.
     func beginAnew(
         _ claim: ResumeClaim, _ request: HTTPRequest, by caller: Caller, on connection: Connection
     ) {
@@ -226,7 +226,7 @@ extension Shard {
 }
 
 extension ResumeSecret {
-    /// What proves the right to claim a session, without revealing the secret.
+    /// The proof of the right to claim a session, which does not reveal the secret.
     /// - Parameter principal: whose session it is, as hexadecimal digits; nil: it has no key.
     func proof(for principal: String?) -> SHA256Digest {
         (bytes + Array((principal ?? "").utf8)).withUnsafeBytes { SHA256Digest(of: $0) }

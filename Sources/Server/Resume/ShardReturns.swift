@@ -25,7 +25,7 @@ struct ReturningClient: Sendable {
     let output: [UInt8]
     let client: NetworkAddress
     let addressPlace: AddressPlace
-    /// What the client has sent behind its request.
+    /// The bytes that the client has sent behind its request.
     let pending: [UInt8]
     let request: HTTPRequest
     let caller: Caller
@@ -138,7 +138,8 @@ extension Shard {
             }
     }
 
-    /// Whether the session is the caller's. Where callers are told apart, a handle alone opens none.
+    /// Whether the session is the caller's. A caller with a principal opens only its own sessions,
+    /// whatever handle it has.
     private func owns(_ caller: Caller, _ live: LiveSession) -> Bool {
         guard let principal = caller.principal else { return true }
         return CallerTag(principal: principal, address: .unspecified) == live.work.caller

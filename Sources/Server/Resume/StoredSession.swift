@@ -1,4 +1,4 @@
-// What of one session is in the store, and what has changed since. Pure: the shard tells it of events,
+// The state of one session in the store, and its changes since. Pure: the shard tells it of events,
 // and asks what to write and when.
 //
 // Items and turns are written at once, everything else at most every second: what was heard, and the

@@ -1,11 +1,11 @@
-// The sessions of a shard that wait for their clients: by caller, because one of them ends where others
-// need room, and each with what a connection keeps of a session that has one.
+// The sessions of a shard that wait for their clients. They are known by caller, because one of them
+// ends where others need room. Each has what a connection keeps of a session that has one.
 //
 // Invariant: exactly the sessions that wait have a place here. ShardWaiting moves them.
 
 import Session
 
-/// What the shard keeps of a session while it waits.
+/// The state that the shard keeps of a session while it waits.
 struct WaitingSession {
     /// Its entry in the deadline queue.
     var timer: DeadlineQueue<DeadlineOwner>.Handle
@@ -41,7 +41,7 @@ struct WaitingSessions {
     }
 
     /// One waits no longer.
-    /// - Returns: its place, whose entry and charge are to be given up; nil: it did not wait.
+    /// - Returns: its place, whose entry and charge the caller must release. Nil: it did not wait.
     mutating func remove(_ token: EventToken, of caller: CallerTag) -> WaitingSession? {
         byCaller.remove(token, of: caller)
         return places.removeValue(forKey: token)

@@ -51,8 +51,8 @@ final class LiveSession: SlotMember {
         work = AgentWork(caller: caller)
     }
 
-    /// Whether it began elsewhere, or was given up before: the numbers of its events then begin with
-    /// a fence (`Shard.goOn`).
+    /// Whether it was claimed from the store: another server began it, or this one has released it.
+    /// The numbers of its events then begin with a fence (`Shard.goOn`).
     var isContinued: Bool { eventNumber >> 32 > 0 }
 
     /// Writes its events. It holds the session's id alone, which lies inside the value.

@@ -1,11 +1,11 @@
-// What a session waits for, in the order in which it is served. One table (`forEachTimer`) says when: the
-// deadline and what is served then both come from there. A session whose client has a connection is
-// looked at with that one; a session that waits for its client has an entry of its own.
+// The timers of a session, in the order in which they are served. One table (`forEachTimer`) has their
+// times: the deadline and what is served then both come from there. A session whose client has a
+// connection is looked at with that one; a session that waits for its client has an entry of its own.
 
 import Codec
 import Session
 
-/// What a session waits for.
+/// The timers of a session.
 enum SessionTimer {
     /// It wants to be called again.
     case session

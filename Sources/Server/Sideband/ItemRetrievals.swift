@@ -1,6 +1,6 @@
-// Who of an observed session has asked for which item. `conversation.item.retrieve` is a question of
-// one viewer, and its answer is for that one alone: with audio it may be large, and it comes in a
-// later step than the question.
+// The viewers of an observed session, by the items that they have asked for. `conversation.item.retrieve`
+// is a question of one viewer, and its answer is for that one alone: with audio it may be large, and it
+// comes in a later step than the question.
 //
 // Invariant: at most `maxOpen` questions are known. The session has at most as many open as it makes
 // audio ready for at once, and one more.

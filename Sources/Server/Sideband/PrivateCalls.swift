@@ -10,7 +10,7 @@ import Codec
 
 /// The private functions of one session.
 struct PrivateCalls {
-    /// How far a private item has come.
+    /// The progress of a private item.
     fileprivate enum Stage {
         /// The model writes its arguments.
         case written
@@ -188,7 +188,7 @@ struct PrivateCalls {
         return orphans
     }
 
-    /// Nobody waits for the output of a call that the conversation does not have.
+    /// A call that the conversation does not have is no orphan: nothing waits for its output.
     private func isOrphan(_ item: Item, _ isServed: (String) -> Bool) -> Bool {
         item.stage == .open && item.isInConversation && !isServed(item.name)
     }
@@ -246,8 +246,8 @@ extension PrivateCalls {
     /// The field of a saved session.
     static let fieldName = "private"
 
-    /// What another process must know to hide the same. The responses in flight end with this process,
-    /// so that of their calls only those are open whose arguments are complete.
+    /// The facts that another process needs to hide the same calls. The responses in flight end with this
+    /// process, so that of their calls only those are open whose arguments are complete.
     var field: [UInt8] {
         var json = JSONWriter(ByteWriter(capacity: 256))
         json.object { json in

@@ -1,4 +1,4 @@
-// What a session's shard knows of the sidebands that have joined it. Only an observed session has
+// The sidebands that have joined a session, as its shard knows them. Only an observed session has
 // one; LiveSession has a flag that says so, and nothing else of it. ShardObservations acts on it.
 //
 // Invariant: a function is served by one sideband at most, and a sideband is in the list from its
@@ -9,13 +9,13 @@ import Session
 
 /// The sidebands of one session.
 final class SessionObservation {
-    /// Whose input the session is handling.
+    /// The source of an input of the session.
     enum Origin {
         /// Its client, its agents or the time.
         case session
         /// A sideband. Errors are for it alone.
         case sideband(SidebandLink)
-        /// The server, for a sideband that has left. Errors are for nobody.
+        /// The server, for a sideband that has left. Errors are dropped.
         case server
     }
 
@@ -31,7 +31,7 @@ final class SessionObservation {
     /// Whom the last answer to a retrieval is for; nil: the client.
     private var asker: SidebandLink?
     private var places = OutputPlaces()
-    /// Whose input is being handled.
+    /// The source of the input that the session is handling.
     private(set) var origin = Origin.session
     /// The session before an input that is not its client's.
     private var parametersBefore: SessionParameters?

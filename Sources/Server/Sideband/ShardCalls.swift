@@ -4,7 +4,7 @@
 // (ShardForwarding); one that has the session to be joined gets the request (ShardRelays).
 //
 // Invariant: a session that does not exist and one of another owner give the same answer. A key may
-// reach the sessions of its own principal, an operator's any; nobody else may ask.
+// reach the sessions of its own principal, an operator those of any. No other caller may ask.
 
 import Codec
 import Session

@@ -1,5 +1,5 @@
-// The session's side of sidebands: a session is joined, its events go to those who have joined it
-// and to its client, each as it may see them, and sidebands' events become inputs of the session.
+// The session's side of sidebands: they join a session, and their events become its inputs. The
+// session's events go to its sidebands and to its client, each as it may see them.
 //
 // Invariants: the session's client never waits for a sideband, and learns nothing of it but the
 // events that a sideband causes. A call that a sideband has left unanswered is answered with an
@@ -51,7 +51,7 @@ extension Shard {
         scheduleSettling(of: observation, at: token)
     }
 
-    /// A session ends: its sidebands are told.
+    /// A session ends: the link of each of its sidebands ends.
     func endObservation(of live: LiveSession) {
         guard let observation = sidebands.observations.removeValue(forKey: live.token)
         else { return }
@@ -105,7 +105,7 @@ extension Shard {
         scratch.removeAll()
     }
 
-    /// Sends an operator what was said before it came: the newest items, oldest first.
+    /// Sends an operator the conversation before it came: the newest items, oldest first.
     private func showPast(
         of live: LiveSession, to link: SidebandLink, _ observation: SessionObservation
     ) {
@@ -251,7 +251,7 @@ extension Shard {
         }
     }
 
-    /// Takes tools out of the session whose calls nobody would answer.
+    /// Removes tools from the session whose calls no sideband would answer.
     private func withdrawTools(
         _ names: [String], from live: LiveSession, _ observation: SessionObservation
     ) {
@@ -265,7 +265,7 @@ extension Shard {
         handle(.sessionUpdate(update), of: live, observation)
     }
 
-    /// Answers the calls that nobody will, and has the model go on.
+    /// Answers the calls that no sideband will, and has the model go on.
     private func answerOrphans(of observation: SessionObservation, in live: LiveSession) {
         let orphans = observation.takeOrphans()
         for callID in orphans {

@@ -3,9 +3,9 @@
 // there is sent.
 //
 // Invariant: when an event is taken, at most `max-sideband-queued-bytes` wait for its sideband,
-// between the shards and in its send buffer together; at more it is closed, and the session does not
-// notice. For a shard that takes none, at most as much and one event waits on the way to it. Towards
-// the session, at most as much and one message waits, and at most `maxInputs` messages.
+// between the shards and in its send buffer together. At more the sideband is closed, and the session
+// does not notice. For a shard that takes none, at most as much and one event waits on the way to it.
+// Towards the session, at most as much and one message waits, and at most `maxInputs` messages.
 
 import Codec
 import Session
@@ -13,8 +13,8 @@ import Session
 extension Shard {
     // MARK: Coming and going
 
-    /// A session was joined for a call: the handshake is answered. Where nobody waits for it any
-    /// more, the session is left again.
+    /// A session was joined for a call: the handshake is answered. Where the client no longer waits
+    /// for it, the session is left again.
     func handleJoined(_ place: SessionPlace, _ link: SidebandLink, _ call: AwaitedCall?) {
         guard let call, case .join(let upgrade, _) = call.wish,
             let connection = connection(awaiting: call), let http = connection.http

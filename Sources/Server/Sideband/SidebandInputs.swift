@@ -2,7 +2,7 @@
 // in turn, one event at a time. So a sideband that floods its session delays no other.
 //
 // Invariants: events of one sideband keep their order. A sideband has a turn exactly while it has
-// events; one whose session cannot take any yet keeps its place, and holds nobody up.
+// events; one whose session cannot take any yet keeps its place, and delays no other.
 
 import Codec
 import Session

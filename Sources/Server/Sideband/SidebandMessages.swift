@@ -1,6 +1,6 @@
-// What shards say to each other about calls: a shard asks all for a session by its id, to hang it up
-// or to join it, and from then on the session's shard and that of the sideband exchange events.
-// Every value here travels through mailboxes; none is changed after it was posted.
+// The messages between shards about calls. A shard asks all for a session by its id, to hang it up, to
+// find it or to join it. Once it has joined, the session's shard and that of the sideband exchange
+// events. Every value here travels through mailboxes; none is changed after it was posted.
 //
 //   sideband's shard                          session's shard
 //        │ ask(question) ─────────────────────────▶ │  (all shards are asked)
@@ -22,7 +22,7 @@ typealias CallID = UInt64
 
 /// A question for one session, put to every shard.
 struct CallQuestion: Sendable {
-    /// What is to be done with the session.
+    /// The action that the session's shard is to take.
     enum Purpose: Sendable {
         /// A sideband joins it.
         case join(SidebandLink)
@@ -34,7 +34,7 @@ struct CallQuestion: Sendable {
 
     /// `sess_…`, as the client wrote it.
     let sessionID: String
-    /// Whose sessions may be found; nil: anyone's.
+    /// The owner whose sessions may be found. Nil means any owner's.
     let owner: CallerTag?
     let purpose: Purpose
     /// Takes the shard's answer. Any thread.
@@ -98,15 +98,15 @@ final class SidebandLink: Sendable {
     /// Bytes of the object itself.
     private static let objectBytes = HeapBlock.object(SidebandLink.self)
 
-    /// Events of one sideband that may wait. 1,024: a shard handles 64 in a tick, so that a sideband
-    /// that writes a whole conversation anew keeps below it, and a flood of small events does not.
+    /// Events of one sideband that may wait: 1,024. A shard handles 64 in a tick. A sideband that
+    /// writes a whole conversation anew keeps below it, and a flood of small events does not.
     static let maxInputs = 1_024
 
     /// The sideband's connection, on its own shard.
     let observer: EventToken
     /// Functions whose calls are for this sideband alone.
     let tools: [String]
-    /// Whether an operator looks on: it gets what is said, and no audio.
+    /// Whether the sideband is an operator's, which gets words but no audio.
     let isOperator: Bool
     private let post: @Sendable (SidebandMessage) -> Void
     private let events = Atomic<Int>(0)

@@ -9,7 +9,7 @@ import Session
 
 /// A request that waits until the shards, or the nodes, have looked for what it is about.
 struct AwaitedCall {
-    /// What the client wants.
+    /// The client's request.
     enum Wish {
         /// To join the session: the WebSocket begins once it was found.
         case join(WebSocketUpgrade, SidebandLink)
@@ -52,7 +52,7 @@ struct AwaitedCall {
 /// A shard's look for one session, some in each tick.
 struct CallSearch {
     let question: CallQuestion
-    /// By when it must be over: then nobody waits for its answer any more.
+    /// By when it must be over: then no client waits for its answer any more.
     let end: Instant
     /// The next slot to look at.
     private var nextSlot = 0
@@ -134,7 +134,7 @@ struct SidebandTable {
         searches.append(CallSearch(question, at: now))
     }
 
-    /// Forgets the searches that nobody waits for any more.
+    /// Forgets the searches that no client waits for any more.
     mutating func dropLateSearches(at now: Instant) {
         // They are in the order in which they began.
         searches.removeFirst(searches.firstIndex { now < $0.end } ?? searches.count)

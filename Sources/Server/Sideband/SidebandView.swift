@@ -138,9 +138,9 @@ extension PrivateCalls {
 
     // MARK: In
 
-    /// An event of a viewer as the session takes it: an update of `tools` replaces those that its
-    /// sender can see, and keeps the others; an item comes behind those that it cannot see; and
-    /// nobody can demand a call of a function that it cannot see.
+    /// An event of a viewer as the session takes it. An update of `tools` replaces those that its
+    /// sender can see, and keeps the others. An item comes behind those that its sender cannot see.
+    /// A demand for a call of a function that its sender cannot see becomes `auto`.
     func admit(
         _ event: ClientEvent, from tools: [String], to parameters: SessionParameters
     ) -> ClientEvent {

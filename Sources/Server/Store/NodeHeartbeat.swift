@@ -22,13 +22,13 @@ final class NodeHeartbeat {
     private let link: StoreLink
     private let directory: NodeDirectory
     private let parser = JSONParser()
-    /// What other servers may know of this one.
+    /// Makes this server's record for the others.
     private let describe: () -> [UInt8]
     /// Makes the nodes' secret, which only the first of them needs.
     private let makeSecret: () -> [UInt8]
-    /// Is told of a session that another server has claimed.
+    /// Called for a session that another server has claimed.
     private let onFenced: (_ sessionID: String, _ fence: UInt64) -> Void
-    /// Is told how many servers are alive after each heartbeat; nil: it has failed.
+    /// Called with the number of servers alive after each heartbeat. Nil means that it has failed.
     private let onNodes: (_ count: Int?) -> Void
     private var isUnderWay = false
 

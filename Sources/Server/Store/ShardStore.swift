@@ -12,7 +12,7 @@ final class ShardStore {
     /// The connection to Redis; nil: there is none.
     let link: StoreLink?
     fileprivate let heartbeat: NodeHeartbeat?
-    /// What this server reports of quotas; nil: another shard does, or nothing is shared.
+    /// Reports this server's use of quotas. Nil: another shard does, or nothing is shared.
     fileprivate let quotas: QuotaReports?
     /// The same for the sessions of keys.
     fileprivate let places: PlaceReports?
@@ -89,7 +89,7 @@ extension Shard {
         _ = deadlines.schedule(.report, at: now + SharedQuotaTable.reportDelay)
     }
 
-    /// Reports what has changed. What cannot be reported now is tried again.
+    /// Reports what has changed. A change that cannot be reported now is tried again.
     func sendReport() {
         store.isReportPlanned = false
         store.quotas?.send()

@@ -122,8 +122,8 @@ package final class TLSTicketKeys: Sendable {
 
     /// Prepares OpenSSL to open a ticket.
     /// - Returns: the value of OpenSSL's callback: 0 for an unknown or old key, 1 for the current
-    ///   one, 2 for the one before it, so that the ticket is replaced; -1 when the cryptography
-    ///   failed.
+    ///   one, -1 when the cryptography failed. For the key before the current one it is 2, so that
+    ///   the ticket is replaced.
     func open(
         name: UnsafePointer<UInt8>, iv: UnsafePointer<UInt8>, cipher: OpaquePointer?,
         mac: OpaquePointer?, at now: Instant

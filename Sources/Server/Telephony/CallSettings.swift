@@ -9,7 +9,7 @@ import Codec
 
 /// Makes updates of a session from the parameters of a call.
 enum CallSettings {
-    /// What a parameter's text is.
+    /// The form of a parameter's text.
     private enum Form {
         case text
         case json

@@ -1,5 +1,5 @@
-// What a sideband may not change in the session of a telephone call: the formats are the line's. A
-// library that sends its whole session with every update is not refused for them.
+// The settings that a sideband may not change in the session of a telephone call: the line decides the
+// formats. A library that sends its whole session with every update is not refused for them.
 
 import Codec
 

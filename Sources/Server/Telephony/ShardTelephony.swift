@@ -56,7 +56,7 @@ extension Shard {
 }
 
 extension SessionParameters {
-    /// What the session of a line begins with.
+    /// The parameters that the session of a line begins with.
     static func ofLine(_ configuration: ServerConfiguration) -> SessionParameters {
         SessionParameters(model: configuration.defaultModel)
     }

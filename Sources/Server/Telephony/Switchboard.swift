@@ -1,5 +1,5 @@
-// What the telephone lines of one shard share: the buffers that serve all of them, and which lines have
-// no call yet.
+// The state that the telephone lines of one shard share: the buffers that serve all of them, and which
+// lines have no call yet.
 //
 // Invariant: a line is among the unbegun from its handshake until its call begins, or it ends.
 
@@ -42,6 +42,6 @@ final class Switchboard {
         }
     }
 
-    /// What `heard` holds. Valid until it is changed.
+    /// The bytes in `heard`. Valid until it is changed.
     var heardBytes: UnsafeRawBufferPointer { heard.withUnsafeBytes { $0 } }
 }

@@ -57,7 +57,7 @@ struct TelephoneAccess {
             }
             if !hasCredential { throw .callSignature }
         }
-        // A server that asks nobody else for a credential still has a secret for calls.
+        // A server that needs no credential from other clients may have a secret for calls.
         if !needsCredential, secret != nil, !hasCredential { throw .noCredential }
         return nil
     }

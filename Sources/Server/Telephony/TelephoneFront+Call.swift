@@ -1,5 +1,5 @@
 // How the session of a call begins: with the carrier's `start`, whose parameters may choose the agent, the
-// model and settings. What the call asks for and may not have ends the line, with one line in the log.
+// model and settings. A choice that the call may not have ends the line, with one line in the log.
 
 import Codec
 import Session

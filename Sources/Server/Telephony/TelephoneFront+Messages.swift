@@ -1,4 +1,4 @@
-// What a carrier says, and what it is told. A line is heard and spoken to in its own coding (LineCoding).
+// The messages from and to a carrier. A line is heard and spoken to in its own coding (LineCoding).
 //
 //   media          → the user's audio, as a binary message of any client brings it
 //   mark           → what was heard (`output_audio_buffer.played`), unless it was cleared since
@@ -166,7 +166,7 @@ extension TelephoneFront: Front {
     /// the audio is dropped, its mark is.
     func play(_ packet: OutputAudioPacket, on connection: Connection, _ host: any FrontHost) {
         guard let writer else { return }
-        // What opens the queue is no part of the unit: what is dropped must not take it along.
+        // The opening of the queue is no part of the unit, so that it stays when the unit is dropped.
         if takeOpening() {
             host.queue(as: .text, on: connection) { _ = writer.open(into: &$0) }
         }
@@ -220,7 +220,7 @@ extension TelephoneFront: Front {
         case .responseOutputItemDone(let responseID, _, let item)
         where item.isTextReply && speaks(responseID):
             let rest = endSpeaking()
-            // Of a reply that was interrupted nothing more is said.
+            // The rest of an interrupted reply is not sent.
             say(item.status == .completed ? rest : "", isLast: true, on: connection, host)
         default: break
         }
@@ -234,7 +234,7 @@ extension TelephoneFront: Front {
         }
     }
 
-    /// The server ends the call: the carrier is told as it wants to be.
+    /// The server ends the call: sends the carrier its protocol's command to hang up, if it has one.
     func hangUp(_ connection: Connection, _ host: any FrontHost) {
         if carrier == .conversationRelay {
             host.send(as: .text, on: connection, ConversationRelayWriter.end)

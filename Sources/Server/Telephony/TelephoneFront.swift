@@ -1,6 +1,6 @@
 // The front of a carrier: one telephone line. This file has its state: the carrier and the call, the audio
 // that the carrier has been given, the order of the caller's audio, and keys that were pressed. The
-// extensions beside it have what the carrier says, and what it is told; the session knows nothing of it.
+// extensions beside it have the messages from and to the carrier; the session knows nothing of it.
 //
 //   awaiting the call ── started ──▶ on the call ── stopped, or the connection ends ──▶ gone
 //
@@ -15,11 +15,11 @@ import Session
 final class TelephoneFront {
     /// The carrier at the other end.
     let carrier: TelephoneCarrier
-    /// What it shares with the other lines of its shard.
+    /// The state that it shares with the other lines of its shard.
     let switchboard: Switchboard
-    /// Whose line it is.
+    /// The tag of the line's caller.
     let tag: CallerTag
-    /// Who seeks the place of the session, until the call has begun.
+    /// The seeker of the session's place, until the call has begun.
     private var seeker: PlaceSeeker?
     /// The models that the caller's credential opens.
     let allowance: SessionAllowance
@@ -100,7 +100,7 @@ final class TelephoneFront {
         return !isOpen
     }
 
-    /// What was sent is not to be heard: whether the carrier must be told.
+    /// Sent audio is not to be heard. Returns whether the carrier must clear its queue.
     func takeClear() -> Bool {
         guard hasQueuedAudio else { return false }
         hasQueuedAudio = false
@@ -109,14 +109,14 @@ final class TelephoneFront {
         return true
     }
 
-    /// What was sent is not to be heard for now: whether the carrier must be told.
+    /// Sent audio is not to be heard for now. Returns whether the carrier must pause its queue.
     func takePause() -> Bool {
         guard hasQueuedAudio, !isPaused else { return false }
         isPaused = true
         return true
     }
 
-    /// What is sent is to be heard again: whether the carrier must be told.
+    /// Sent audio is to be heard again. Returns whether the carrier must end a pause.
     func takeContinuation() -> Bool {
         defer { isPaused = false }
         return isPaused

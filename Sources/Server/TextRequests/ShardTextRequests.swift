@@ -49,7 +49,7 @@ extension Shard {
             profile = try self.profile(namedBy: request, for: caller)
             let (session, grant) = try makeTextSession(
                 for: asked, of: profile, caller.limited(by: profile), at: client)
-            // A request that can have no reply now is told so before its answer begins.
+            // A request that can have no reply now is refused before its answer begins.
             if let refusal = grant?.quotas?.objectionToTurn(at: now) {
                 places.textRequests.subtract(1, ordering: .relaxed)
                 return refuse(refusal, of: client)
@@ -159,8 +159,8 @@ extension Shard {
         return nil
     }
 
-    /// Ends the reply of a chat that is on its way. What is there of it can still be resumed. Where there
-    /// is none, there is nothing to do: it may have ended while the client asked.
+    /// Ends the reply of a chat that is on its way. The words that it has can still be resumed. Where
+    /// there is none, there is nothing to do: it may have ended while the client asked.
     private func stopText(
         _ request: HTTPRequest, by caller: Caller, on connection: Connection
     ) -> HTTPResponse? {

@@ -1,4 +1,4 @@
-// The answer to a text request, in the making, without IO: parts of the reply come in, and the bytes
+// The answer to a text request, in the making, without IO. Parts of the reply come in, and the bytes
 // for the connection come out: server-sent events in chunks, or one JSON object. ShardTextAnswers
 // moves the bytes.
 //

@@ -24,7 +24,7 @@ protocol OutgoingSocketOwner: AnyObject {
 
 /// One connection, in the making or open.
 final class OutgoingSocket {
-    /// What has become of the connection.
+    /// The state of the connection.
     enum State: Equatable {
         case connecting
         case open

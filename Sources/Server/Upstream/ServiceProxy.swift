@@ -48,7 +48,8 @@ public enum ServiceProxy: Equatable, Sendable, LosslessStringConvertible {
         }
     }
 
-    /// What is in force, by the kind of URL, for the log; empty where services are reached straight.
+    /// The proxies in force, by the kind of URL, for the log; empty where services are reached
+    /// straight.
     /// Credentials of the proxy are left out.
     /// - Parameter variable: the value of an environment variable.
     package func inForce(_ variable: (String) -> String?) -> [(name: String, value: String)] {

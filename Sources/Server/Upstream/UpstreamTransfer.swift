@@ -64,7 +64,7 @@ final class UpstreamTransfer: @unchecked Sendable {
     private let maxBufferedBytes: Int
     private let maxHeadBytes: Int
 
-    // What each piece touches is exempt from the run-time check for overlapping accesses, as in Shard.
+    // State that each piece touches is exempt from the run-time check for overlapping accesses, as in Shard.
     @exclusivity(unchecked) private var stage = Stage.awaitingHead
     /// Whether the head came whole, even if the answer broke off after it.
     private var hasHead = false

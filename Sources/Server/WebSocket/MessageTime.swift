@@ -1,10 +1,10 @@
 // How long a tick handles messages of connections that send one upon another. The count of messages bounds
-// a connection's share of a tick (`max-messages-per-tick`), but says little of its time: a read of updates
+// a connection's share of a tick (`max-messages-per-tick`), but says little of its time. A read of updates
 // of a session with 60 tools takes 4 ms, and 16 such connections sixteen times that.
 //
 // The messages that the tick before has left come first. They share the tick's time evenly. A connection
 // that is read anew has one message handled in any case, so that a client with one message never waits
-// for those with many. What it sent behind that may wait for the next tick.
+// for those with many. Its messages behind that one may wait for the next tick.
 //
 // An HTTP request can cost as much as twenty messages (LoadTests/results/floods.md) and carries no live
 // audio. Once the tick's time is over, requests wait for the next tick.

@@ -46,9 +46,9 @@ final class CompressionContexts {
 
 /// The inflater, deflaters and buffers that all connections of a shard share.
 final class ShardCompression {
-    /// Bits of the windows of contexts, where the client leaves the choice. 12: these take 50 kB
-    /// for both directions and shrink a delta of a reply to a fifth. 14 would take 160 kB, for a
-    /// fifth as well.
+    /// Bits of the windows of contexts, where the client leaves the choice. Those of 12 take 50 kB
+    /// for both directions and shrink a delta of a reply to a fifth. Those of 14 would take 160 kB,
+    /// for a fifth as well.
     static let contextWindowBits = 12
     /// Bits of the window of messages that stand alone: one per shard may be as large as can be.
     static let sharedWindowBits = 15

@@ -11,7 +11,7 @@ package enum JobUrgency: Sendable {
     /// A client will probably wait for the result in a moment: the job is queued behind a few
     /// others, and refused where more wait.
     case expected
-    /// No client waits for the result: the job is refused unless a thread is free, another one stays
+    /// No client waits for the result. The job is refused unless a thread is free, another one stays
     /// free for the jobs that are awaited, and the threads are idle half of the time. A pool of one
     /// thread takes it when that thread is free.
     case spare

@@ -11,7 +11,7 @@ struct SpareTime {
     /// The share of all threads' time up to which there is spare time: one half. A transcript then
     /// finds a thread free at least every second time, whatever is shown to other users.
     static let busyPercent = 50
-    /// What the balance may be for each thread: 500 ms. It allows a burst of words after a quiet
+    /// The highest balance for each thread: 500 ms. It allows a burst of words after a quiet
     /// moment, and forgets an overload within a second.
     static let reserve = Duration.milliseconds(500)
 

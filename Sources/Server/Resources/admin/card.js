@@ -1,5 +1,5 @@
-// The card of one session on the operator's page: what it is, what it holds part by part, and what is said
-// in it, word by word as it comes.
+// The card of one session on the operator's page: its facts, its memory part by part, and its
+// conversation, word by word as it comes.
 
 import { Log } from "../page/log.js";
 import { Transcript } from "../parley/conversation.js";

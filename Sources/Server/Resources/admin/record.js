@@ -1,5 +1,5 @@
-// The card of an ended session on the operator's page: what it was, its recording, the hops of its turns, and
-// what was said in it.
+// The card of an ended session on the operator's page: its facts, its recording, the hops of its turns,
+// and its conversation.
 
 import { Log } from "../page/log.js";
 import { cutOff } from "../parley/conversation.js";

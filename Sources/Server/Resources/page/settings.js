@@ -134,7 +134,7 @@ export class Settings {
         if (typeof stored[name] === typeof defaults[name]) this.values[name] = stored[name];
       }
     } catch {
-      // What another version has stored counts for nothing.
+      // Settings that cannot be read, such as another version's, are ignored.
     }
   }
 

@@ -1,5 +1,5 @@
-// What the server tells the page before a session: which agent answers, which voices there are, which tool
-// servers to offer, whether a model of this machine runs, and whether the user may open the operator's page.
+// The server's facts for the page before a session: the agent, the voices, the tool servers to offer.
+// They also say whether a model of this machine runs, and whether the user may open the operator's page.
 
 /** How often the page asks while the server does not know yet, and how long it waits between, in ms. */
 const attempts = 10;

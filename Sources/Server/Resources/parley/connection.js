@@ -236,7 +236,7 @@ export class Connection {
     if (cause instanceof ParleyError) return this.#end(cause);
     // A WebSocket refuses a subprotocol with signs that HTTP does not allow.
     const isUnfit = cause?.name === "SyntaxError";
-    // What gets the token has no network either while the connection is lost.
+    // While the connection is lost, the code that gets the token has no network either.
     const code = isUnfit ? "invalid_credential" : this.#place ? "network_lost" : "credential_refused";
     this.#tryAgain(new ParleyError(code, cause?.message, cause));
   }
@@ -332,7 +332,7 @@ export class Connection {
     try {
       const error = await diagnose(
         this.#address, this.#credential, this.#host.fetch, abort.signal);
-      // What the policy has blocked may be reported after the connection's end.
+      // The browser may report what the policy has blocked after the connection's end.
       return policy.error(this.#address) ?? error;
     } finally {
       this.#host.clearTimeout(timer);

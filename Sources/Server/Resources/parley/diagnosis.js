@@ -85,9 +85,9 @@ async function errorOf(answer) {
 export async function fileError(url, policy, cause) {
   const name = url.href.slice(0, longestName);
   try {
-    // What another origin answers need not be readable: that it answers is enough.
+    // The answer of another origin need not be readable: that it answers is enough.
     const answer = await globalThis.fetch(url, { mode: "no-cors" });
-    // What the policy has blocked may be reported after the attempt.
+    // The browser may report what the policy has blocked after the attempt.
     const blocked = policy.error(url);
     if (blocked) return blocked;
     const type = answer.headers.get("Content-Type");

@@ -1,4 +1,4 @@
-// What can go wrong for a user: each failure has a code for programs and a sentence for people.
+// The failures that a user may see: each has a code for programs and a sentence for people.
 
 const sentences = {
   insecure_context:

@@ -1,4 +1,4 @@
-// Whether a connection lives. A page does not see the pings of WebSocket, and a browser keeps the
+// Whether a connection lives. A page does not see the pings of WebSocket. A browser keeps the
 // connection into a dead network open for minutes, or for ever where a middle box acknowledges what is
 // sent. So after some silence the server is asked for a sign of life: any message is one.
 //

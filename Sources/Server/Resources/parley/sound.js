@@ -1,5 +1,5 @@
 // The page's sound: one AudioContext, and the player of replies. A reply goes from the worklet through a
-// MediaStream into one <audio> element, as a call's voice does: browsers cancel the echo of that, but not
+// MediaStream into one <audio> element, as a call's voice does. Browsers cancel the echo of that, but not
 // everywhere the echo of what an AudioContext plays itself.
 
 import { PolicyWatch, fileError } from "./diagnosis.js";

@@ -1,4 +1,4 @@
-// What runs on the audio thread: the processors "parley-capture" and "parley-player", and the parts that
+// The code of the audio thread: the processors "parley-capture" and "parley-player", and the parts that
 // they are made of. The parts touch no browser interface, so that Node can test them.
 //
 // The file is one module without imports: not every browser lets a worklet import.
