@@ -5,10 +5,12 @@ import asyncio
 import base64
 import contextlib
 import json
+from types import NoneType
 
 from parley_server import HANG_GUARD, PATIENT_WEBSOCKET
 from recordings import goforward
 from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosedOK
 
 PACKET = 160
 # A stream of Twilio's.
@@ -216,7 +218,8 @@ async def call(server, carrier, path=None, headers=None):
             yield line
         finally:
             for task in tasks:
-                if task.done() and not task.cancelled() and task.exception():
-                    raise task.exception()
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            for failure in await asyncio.gather(*tasks, return_exceptions=True):
+                # The server may hang up while a packet is being sent to it.
+                if not isinstance(failure, (NoneType, asyncio.CancelledError, ConnectionClosedOK)):
+                    raise failure
