@@ -63,21 +63,6 @@ extension ClientEventError {
 // MARK: The input audio buffer
 
 extension ClientEventError {
-    /// A binary message of a client that numbers its messages is too short for a number.
-    static var messageWithoutNumber: Self {
-        Self(
-            code: "invalid_audio",
-            message: "A message begins with its number, in two bytes.", param: "audio")
-    }
-
-    /// A binary message that is a JSON event.
-    static var eventInBinaryMessage: Self {
-        Self(
-            code: "invalid_audio",
-            message: "A binary message is audio, and this one is a JSON event: send events as text "
-                + "messages. A relay must keep the type of each message.", param: "audio")
-    }
-
     /// A commit of less audio than the protocol's minimum.
     static func commitTooShort(buffered: Int, minimum: Int) -> Self {
         Self(

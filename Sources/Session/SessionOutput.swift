@@ -6,7 +6,7 @@ import Codec
 public enum SessionOutput: Sendable {
     /// Send this event to the client.
     case event(ServerEvent)
-    /// Send this as a binary message (`audio.output.transport: "binary"`).
+    /// Send this audio of a reply, in the client's form.
     case audio(OutputAudioPacket)
     /// Drop a response's audio that was emitted and has not left: the user speaks, or the client
     /// wants none of it. Only this and `dropItemAudio` make the shell drop audio that could still
@@ -56,21 +56,32 @@ public enum PlaybackControl: UInt8, Sendable {
     case pauses
 }
 
-/// A piece of reply audio in the response's output format; PROTOCOL.md gives its bytes.
+/// A piece of reply audio in the response's output format.
 public struct OutputAudioPacket: Equatable, Sendable {
-    /// The response that the audio belongs to. Not on the wire: the shell drops what it has not
-    /// sent yet when the response is cancelled.
-    public var responseID: String
-    /// The item that the audio belongs to.
-    public var itemID: String
-    /// The part's place in the item, from 0.
-    public var contentIndex: Int
+    /// The part of the response that the audio belongs to.
+    public var part: PartAddress
     /// The format of the payload.
     public var format: AudioFormat
-    /// Where in the item's audio it starts, in samples at the format's `sampleRate`.
-    public var position: Int
+    /// Where in the item's audio it starts, in samples at 48 kHz.
+    public var start: Int
+    /// Whether it does not begin where the audio before it ended, and the client is to know.
+    public var isOutOfOrder: Bool
     /// Samples, or one Opus packet.
     public var payload: [UInt8]
+
+    /// The item that the audio belongs to.
+    public var itemID: String { part.itemID }
+
+    /// Where in the item's audio it starts, in samples at the format's `sampleRate`.
+    public var position: Int { start * format.sampleRate.hertz / SampleRate.hz48000.hertz }
+
+    /// The event that brings it to those who get audio in events.
+    public var event: ServerEvent {
+        .responseOutputAudioDelta(
+            part, audio: payload,
+            startMilliseconds: isOutOfOrder
+                ? SampleRate.hz48000.milliseconds(ofSamples: start) : nil)
+    }
 }
 
 /// The stages of a spoken turn, each measured from the end of the user's speech.

@@ -102,7 +102,6 @@ extension VoiceSession {
                 text: "", voice: description.voice, speed: parameters.speed,
                 language: parameters.transcription?.languageHint),
             opus: overrides.outputOpus ?? parameters.outputOpus,
-            transport: parameters.outputTransport,
             playout: beginPlayout(isInConversation: overrides.isInConversation),
             speechEnd: speechEnd,
             context: context)

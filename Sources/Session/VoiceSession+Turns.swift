@@ -19,22 +19,6 @@ extension VoiceSession {
         return AudioLimit(maxBytes: maxBytes, maxSeconds: seconds)
     }
 
-    /// A binary message: its number, where the client numbers its messages, and the audio.
-    func appendMessage(_ message: RawSpan, at now: Instant) throws(ClientEventError) {
-        guard !message.beginsAsEvent else { throw .eventInBinaryMessage }
-        guard parameters.inputIsNumbered else {
-            return try append(message, number: nil, eventID: nil, at: now)
-        }
-        guard message.byteCount >= 2 else {
-            context.counters.decodeErrors += 1
-            throw .messageWithoutNumber
-        }
-        let number = UInt16(
-            bigEndian: message.unsafeLoadUnaligned(fromByteOffset: 0, as: UInt16.self))
-        try append(
-            message.extracting(2..<message.byteCount), number: number, eventID: nil, at: now)
-    }
-
     /// Audio of the client: `input_audio_buffer.append` or a binary message.
     func append(
         _ payload: RawSpan, number: UInt16?, eventID: String?, at now: Instant

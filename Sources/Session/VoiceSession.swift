@@ -20,7 +20,7 @@ import Codec
 ///   `playedOut`, `hasEnoughSpeech(of:)`, `nextDeadline(after:)`, `ledger` (VoiceSession+Ledger),
 ///   `items`, `item(_:)`, `canBeHandedOver`, `saved(items:at:)`.
 /// - Inputs: `start(at:)`, `handle(_:eventID:audio:at:)`, `handle(_: ClientEventError, at:)`,
-///   `handleAudioPacket(_:at:)`, `handleActivity(at:)`, `handleUnheardAudio(at:)`,
+///   `handleAudioPacket(_:number:at:)`, `handleActivity(at:)`, `handleUnheardAudio(at:)`,
 ///   `handle(_: AgentEvent, at:)`,
 ///   `handleTypedTurn(_:at:)`, `handleInterruption(heard:at:)`, `handleClientRoom(_:at:)`,
 ///   `handleDeadline(at:)`, `handleClientAway(at:)`, `handleClientBack(played:at:)`, `handOver(at:)`;
@@ -234,12 +234,14 @@ public final class VoiceSession: SessionCore {
         emit(.error(error))
     }
 
-    /// A binary message: one packet of audio in the session's input format.
-    public func handleAudioPacket(_ packet: RawSpan, at now: Instant) {
+    /// A packet of audio in the session's input format.
+    /// - Parameter number: one more than that of the packet before. Nil means that the client does not
+    ///   number its packets.
+    public func handleAudioPacket(_ packet: RawSpan, number: UInt16? = nil, at now: Instant) {
         begin(at: now)
         isKindSettled = true
         do {
-            try appendMessage(packet, at: now)
+            try append(packet, number: number, eventID: nil, at: now)
         } catch {
             emit(.error(error))
         }

@@ -101,7 +101,7 @@ final class FuzzedSession {
     }
 
     func hear(_ packet: [UInt8]) {
-        session.handleAudioPacket(packet.span.bytes, at: now)
+        session.handleBinary(packet, at: now)
         drain()
         answerCommands()
     }
@@ -135,7 +135,8 @@ final class FuzzedSession {
         while let output = session.nextOutput() {
             switch output {
             case .event(let event): check(event)
-            case .audio, .dropAudio, .dropItemAudio, .playback, .measured, .answered,
+            case .audio(let packet): check(packet.event)
+            case .dropAudio, .dropItemAudio, .playback, .measured, .answered,
                 .transcribed, .hangUp, .failed:
                 break
             case .command(let command): commands.append(command)
@@ -275,6 +276,20 @@ final class FuzzedSession {
                 if case .cancelTranscription(let other) = $0 { other == itemID } else { false }
             }
         default: false
+        }
+    }
+}
+
+extension VoiceSession {
+    /// A binary message, as the front of a Realtime client takes it.
+    func handleBinary(_ message: [UInt8], at now: Instant) {
+        message.withUnsafeBytes { bytes in
+            do throws(ClientEventError) {
+                let packet = try InputAudioMessage(bytes, isNumbered: parameters.inputIsNumbered)
+                handleAudioPacket(packet.payload.bytes, number: packet.number, at: now)
+            } catch {
+                handle(error, at: now)
+            }
         }
     }
 }

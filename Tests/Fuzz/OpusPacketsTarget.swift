@@ -115,7 +115,7 @@ private final class FuzzedSpeaker {
         number &+= 1
         let message = (isNumbered ? header : []) + packet
         now = now + .milliseconds(20)
-        session.handleAudioPacket(message.span.bytes, at: now)
+        session.handleBinary(message, at: now)
         drain()
     }
 

@@ -29,7 +29,7 @@ final class BareSession: SessionCore {
             id: id, conversationID: parameters.isInConversation ? "conv" : nil,
             outputModality: modality, outputFormat: .pcm, voice: "marin")
         let speaker = ResponseSpeaker(
-            of: description, voice: SpeechRequest(text: "", voice: "marin"), transport: .json,
+            of: description, voice: SpeechRequest(text: "", voice: "marin"),
             playout: playout, speechEnd: nil, context: context)
         let response = Response(
             description: description, parameters: parameters, speaker: speaker, speechEnd: nil,

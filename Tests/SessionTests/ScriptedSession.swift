@@ -205,7 +205,7 @@ final class ScriptedSession {
     /// Sends audio from a time on, one binary message of 20 ms at a time, as it would be spoken.
     func speak(_ packets: [[UInt8]], from milliseconds: Int) {
         speak(packets, from: milliseconds) { [unowned self] packet in
-            session.handleAudioPacket(packet.span.bytes, at: now)
+            session.handleBinary(packet, at: now)
         }
     }
 
@@ -292,7 +292,12 @@ final class ScriptedSession {
     func takeOutputs() {
         while let output = session.nextOutput() {
             switch output {
-            case .event(let event): see(event)
+            case .event(let event):
+                see(event)
+                // The shell adds the balances of the caller's quotas.
+                if case .responseDone = event { see(.rateLimitsUpdated([])) }
+            case .audio(let packet) where session.parameters.outputTransport == .json:
+                see(packet.event)
             case .audio(let packet):
                 audioPackets.append(packet)
                 audioTimes.append(Int(now.nanoseconds / 1_000_000))
@@ -531,5 +536,19 @@ struct TranscriptLine {
             }
         }
         text = words.joined(separator: " ")
+    }
+}
+
+extension VoiceSession {
+    /// A binary message, as the front of a Realtime client takes it.
+    func handleBinary(_ message: [UInt8], at now: Instant) {
+        message.withUnsafeBytes { bytes in
+            do throws(ClientEventError) {
+                let packet = try InputAudioMessage(bytes, isNumbered: parameters.inputIsNumbered)
+                handleAudioPacket(packet.payload.bytes, number: packet.number, at: now)
+            } catch {
+                handle(error, at: now)
+            }
+        }
     }
 }

@@ -173,10 +173,10 @@ async def check_restart(model, old, new, undisturbed, figure):
             assert (text, status, code) == (REPLY, "completed", 1012)
     log = old.log_path.read_text()
     # The text replies end with the second half. A shard that begins to drain afterwards finds their
-    # sessions idle.
+    # sessions idle. A visitor who had just come is drained, too.
     finished, idle = (
         int(re.search(rf"drained_{kind}=(\d+)", log)[1]) for kind in ("finished", "idle"))
-    assert finished + idle == 20 and finished >= 10 and "drained_cut_off=0" in log
+    assert finished + idle >= 20 and finished >= 10 and "drained_cut_off=0" in log
     figure(f"a restart with 20 replies under way: {seconds:.1f} s, {dict(visitors.outcomes)}")
     assert set(visitors.outcomes) == {"HTTP/1.1 101"}, visitors.outcomes
 

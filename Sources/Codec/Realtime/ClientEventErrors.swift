@@ -91,6 +91,21 @@ extension ClientEventError {
             param: "item.content.audio")
     }
 
+    /// A binary message of a client that numbers its messages is too short for a number.
+    static var messageWithoutNumber: Self {
+        Self(
+            code: "invalid_audio",
+            message: "A message begins with its number, in two bytes.", param: "audio")
+    }
+
+    /// A binary message that is a JSON event.
+    static var eventInBinaryMessage: Self {
+        Self(
+            code: "invalid_audio",
+            message: "A binary message is audio, and this one is a JSON event: send events as text "
+                + "messages. A relay must keep the type of each message.", param: "audio")
+    }
+
     /// A field should be base64.
     static func notBase64(_ path: String) -> ClientEventError {
         invalid(path, "expected base64 (RFC 4648 section 4) with its padding")

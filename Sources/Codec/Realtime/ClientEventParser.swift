@@ -10,6 +10,8 @@ public struct ClientEventParser: ~Copyable {
     /// Whether a field that the protocol does not have is refused by name, or ignored. The beta's
     /// fields are never refused.
     public var refusesUnknownFields = true
+    /// What the last `session.update` said beside its parameters.
+    public private(set) var wishes = ClientWishes()
     private let json: JSONParser
     private var decodedAudio: ByteWriter
 
@@ -51,7 +53,11 @@ public struct ClientEventParser: ~Copyable {
         let fields = try fields(of: message)
         let eventID = try fields.read(EventHeader.eventID)
         do {
-            return (try event(fields, in: dialect, limit), eventID)
+            let event = try event(fields, in: dialect, limit)
+            if case .sessionUpdate = event {
+                wishes = try ClientWishes(fields.requiredFields("session"))
+            }
+            return (event, eventID)
         } catch {
             var error = error
             error.eventID = eventID
@@ -156,28 +162,4 @@ public struct ClientEventParser: ~Copyable {
         ("session.input_audio_buffer.append", "of translation sessions"),
         ("session.close", "of translation sessions"),
     ]
-}
-
-extension RawSpan {
-    /// Whether a binary message begins as a JSON object does, with a name of lower-case letters: a
-    /// client has sent an event as if it were audio. Audio begins so by chance once in many years.
-    public var beginsAsEvent: Bool {
-        var offset = 0
-        func byte() -> UInt8? {
-            offset < byteCount ? unsafeLoad(fromByteOffset: offset, as: UInt8.self) : nil
-        }
-        func skip(_ isSkipped: (UInt8) -> Bool) -> Bool {
-            let start = offset
-            while offset - start < 64, let next = byte(), isSkipped(next) { offset += 1 }
-            return offset > start
-        }
-        func take(_ character: Unicode.Scalar) -> Bool {
-            _ = skip { $0 == 32 || (9...13).contains($0) }
-            guard byte() == UInt8(ascii: character) else { return false }
-            offset += 1
-            return true
-        }
-        let isName = { (byte: UInt8) in byte == UInt8(ascii: "_") || (97...122).contains(byte) }
-        return take("{") && take("\"") && skip(isName) && take("\"") && take(":")
-    }
 }

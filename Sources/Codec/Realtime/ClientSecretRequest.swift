@@ -40,6 +40,8 @@ public struct ClientSecretRequest: Sendable {
     public let agent: String?
     /// The settings of its sessions that differ from the defaults.
     public let session: SessionUpdate
+    /// Whether the user agrees to be recorded in its sessions (an extension of Parley).
+    public let hasRecordingConsent: Bool
 
     /// Parses a body. An empty one asks for the defaults.
     /// - Parameter refusesUnknownFields: whether a field that the protocol does not have is refused,
@@ -59,6 +61,7 @@ public struct ClientSecretRequest: Sendable {
             session =
                 try bound.map { (bound) throws(ClientEventError) in try SessionUpdate(bound) }
                 ?? SessionUpdate()
+            hasRecordingConsent = try bound.map(Self.hasRecordingConsent) ?? false
             guard refusesUnknownFields else { return }
             try ClientSecretTables.request.checkNames(of: fields.object, at: "")
         case .betaSession:
@@ -67,12 +70,14 @@ public struct ClientSecretRequest: Sendable {
             seconds = try Self.seconds(secret?.read(BetaExpiryFields.expiresAfter))
             model = try Self.model(fields)
             session = try SessionUpdate(beta: fields)
+            hasRecordingConsent = try Self.hasRecordingConsent(fields)
         case .betaTranscription:
             agent = nil
             let secret = try fields.read(BetaSecretFields.transcriptionSecret)
             seconds = try Self.seconds(secret?.read(BetaExpiryFields.expiresAt))
             model = nil
             session = try SessionUpdate(betaTranscription: fields)
+            hasRecordingConsent = try Self.hasRecordingConsent(fields)
         }
     }
 
@@ -80,6 +85,10 @@ public struct ClientSecretRequest: Sendable {
         _ = try expiry?.read(ExpiryFields.anchor)
         return try expiry?.read(ExpiryFields.seconds) ?? defaultSeconds
     }
+
+    private static func hasRecordingConsent(
+        _ session: EventFields
+    ) throws(ClientEventError) -> Bool { try ClientWishes(session).recordingConsent == true }
 
     private static func model(_ session: EventFields) throws(ClientEventError) -> String? {
         let name = try session.read(SessionFields.model)

@@ -1,5 +1,6 @@
-// Converts the checked fields of `response` in `response.create` to `ResponseParameters`.
-// Fields/ResponseFields has the fields and their rules; Session applies them.
+// Converts the checked fields of `response` in `response.create` to `ResponseParameters`, and the tools
+// that `session.update` has, too. Fields/ResponseFields and GenerationFields have the fields and their
+// rules; Session applies them.
 
 extension ResponseParameters: ReadableObject {
     static var schema: ValueSchema { .object(ResponseFields.table) }
@@ -25,5 +26,18 @@ extension ResponseParameters: ReadableObject {
         outputFormat = try output.read(ReplyAudioFields.format)
         outputOpus = try output.read(ReplyAudioFields.opus)
         voice = try output.read(ReplyAudioFields.voice)
+    }
+}
+
+extension FunctionTool: ReadableObject {
+    static var schema: ValueSchema { .object(FunctionToolFields.table) }
+
+    /// Reads one element of `tools`. The protocol allows `type` to be omitted.
+    init(_ fields: EventFields) throws(ClientEventError) {
+        _ = try fields.read(FunctionToolFields.type)
+        let parameters = try fields.read(FunctionToolFields.parameters)
+        self.init(
+            name: try fields.read(FunctionToolFields.name),
+            description: try fields.read(FunctionToolFields.description), parameters: parameters)
     }
 }

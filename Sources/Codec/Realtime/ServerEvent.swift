@@ -167,10 +167,8 @@ public enum ServerEvent: Equatable, Sendable {
     case responseOutputAudioTranscriptDone(PartAddress, transcript: String)
     /// `audio` is in the response's output format, written as base64. `startMilliseconds` is where
     /// it starts in the item's audio (an extension of Parley, `audio_start_ms`); set only where
-    /// that is not the end of the previous delta. `position` is always set: its start in samples at
-    /// 48 kHz. It is not on the wire.
-    case responseOutputAudioDelta(
-        PartAddress, audio: [UInt8], startMilliseconds: Int? = nil, position: Int = 0)
+    /// that is not the end of the previous delta.
+    case responseOutputAudioDelta(PartAddress, audio: [UInt8], startMilliseconds: Int? = nil)
     case responseOutputAudioDone(PartAddress)
     case responseFunctionCallArgumentsDelta(PartAddress, callID: String, delta: String)
     case responseFunctionCallArgumentsDone(

@@ -149,7 +149,7 @@ extension JSONWriter {
         case .responseOutputTextDone(let address, let text): part(at: address, "text", text)
         case .responseOutputAudioTranscriptDone(let address, let transcript):
             part(at: address, "transcript", transcript)
-        case .responseOutputAudioDelta(let address, let audio, let start, _):
+        case .responseOutputAudioDelta(let address, let audio, let start):
             audioDelta(audio, start: start, at: address)
         case .responseOutputAudioDone(let address): part(at: address)
         case .responseFunctionCallArgumentsDelta(let address, let callID, let delta):

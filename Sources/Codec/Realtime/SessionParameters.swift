@@ -395,12 +395,6 @@ public struct SessionUpdate: Equatable, Sendable {
     public var reasoningEffort = Patch<ReasoningEffort>.absent
     /// `prompt`
     public var prompt = Patch<RawJSON>.absent
-    /// `resume` (an extension of Parley): whether the client can come back; nil: as before. It is no
-    /// parameter of the session, but of its connection.
-    public var resume: Bool?
-    /// `recording.consent` (an extension of Parley): whether the user agrees to be recorded; nil: as
-    /// before. It is no parameter of the session either.
-    public var recordingConsent: Bool?
 
     /// Creates an update that changes nothing.
     public init() {}

@@ -22,16 +22,9 @@ extension SessionUpdate: ReadableObject {
         reasoningEffort = try fields.patch(SessionFields.reasoning)
         prompt = try fields.patch(SessionFields.prompt)
         _ = try fields.read(SessionFields.include)
-        try readExtensions(fields)
         guard let audio = try fields.read(SessionFields.audio) else { return }
         if let input = try audio.read(AudioFields.input) { try readInput(input) }
         if let output = try audio.read(AudioFields.output) { try readOutput(output) }
-    }
-
-    /// The extensions of Parley that are no parameters of the session, in both dialects.
-    mutating func readExtensions(_ fields: EventFields) throws(ClientEventError) {
-        resume = try fields.read(SessionFields.resume)
-        recordingConsent = try fields.read(SessionFields.recording)?.read(RecordingFields.consent)
     }
 
     /// `audio.input`
@@ -50,6 +43,24 @@ extension SessionUpdate: ReadableObject {
         outputTransport = try fields.patch(OutputAudioFields.transport)
         voice = try fields.patch(ReplyAudioFields.voice)
         speed = try fields.patch(OutputAudioFields.speed)
+    }
+}
+
+/// What a client says in `session` that is no parameter of its session: extensions of Parley, in both
+/// dialects. Its front handles them.
+public struct ClientWishes: Equatable, Sendable {
+    /// `resume`: whether the client can come back; nil: as before.
+    public var resume: Bool?
+    /// `recording.consent`: whether the user agrees to be recorded; nil: as before.
+    public var recordingConsent: Bool?
+
+    /// A client that says nothing of them.
+    public init() {}
+
+    /// Reads them from the fields of `session`.
+    init(_ fields: EventFields) throws(ClientEventError) {
+        resume = try fields.read(SessionFields.resume)
+        recordingConsent = try fields.read(SessionFields.recording)?.read(RecordingFields.consent)
     }
 }
 

@@ -143,10 +143,7 @@ extension Shard {
     // MARK: Audio
 
     /// Records a message of reply audio at the end of the send buffer.
-    func noteAudio(
-        from start: Int, of responseID: String, item itemID: String, position: Int,
-        on connection: Connection
-    ) {
+    func noteAudio(_ packet: OutputAudioPacket, from start: Int, on connection: Connection) {
         let backlog = output.backlog(of: connection)
         // A session sends so far ahead of what is being heard, and the rest of a reply further.
         let lead = Duration.milliseconds(configuration.session.playoutLeadMilliseconds)
@@ -155,7 +152,7 @@ extension Shard {
             QueuedAudio.Message(
                 start: backlog.audio.removed + start, byteCount: connection.output.count - start,
                 usefulUntil: heard + configuration.lateAudioTolerance,
-                responseID: responseID, itemID: itemID, position: position))
+                responseID: packet.part.responseID, itemID: packet.itemID, position: packet.start))
     }
 
     /// Passes a session where its unsent audio begins. Part of `step`.

@@ -169,7 +169,7 @@ extension Shard {
         let holder = Caller(
             access: .session, principal: caller.principal, subject: caller.subject,
             allowance: caller.allowance, session: parameters, agent: agent,
-            hasRecordingConsent: wanted.session.recordingConsent == true)
+            hasRecordingConsent: wanted.hasRecordingConsent)
         return ClientSecrets.Entry(
             key: caller.principal, caller: holder, end: now + .seconds(seconds), owner: owner,
             bodyBytes: bodyBytes)

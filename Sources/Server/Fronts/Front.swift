@@ -99,15 +99,19 @@ protocol FrontHost: AnyObject {
     /// The user agrees to a recording, or does not.
     func handleRecordingConsent(_ consent: Bool, of live: LiveSession)
     /// Reads an event of the Realtime protocol.
-    func parseEvent(_ text: [UInt8]) throws(ClientEventError) -> ClientEvent
+    func parseEvent(
+        _ text: [UInt8]
+    ) throws(ClientEventError) -> (event: ClientEvent, wishes: ClientWishes)
 
     // MARK: In
 
     /// Gives a session an input, and does all that belongs to one.
     func step(_ live: LiveSession, _ input: (VoiceSession) -> Void)
-    /// Audio of the user, in the session's input format.
+    /// A packet of the user's audio, in the session's input format.
+    /// - Parameter number: the packet's, where the client numbers them.
     func handleAudio(
-        _ audio: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection)
+        _ packet: UnsafeRawBufferPointer, number: UInt16?, of live: LiveSession,
+        on connection: Connection)
     /// Whether something else of the user's may be handled; it counts as an event.
     func admitsEvent(of live: LiveSession) -> Bool
     /// Shows an event to all who see the session.

@@ -32,9 +32,7 @@ extension Shard {
                 return spendWork(price, byteCount: byteCount, of: connection)
             }
             if case .inputAudioBufferAppend = event { batchReads(of: connection) }
-            if case .sessionUpdate(let update) = event {
-                handleWishes(of: update, for: live)
-            }
+            if case .sessionUpdate = event { handle(eventParser.wishes, of: live) }
             let admitted = live.isObserved ? admit(event, of: live) : event
             countingAudio(of: live) {
                 step(live) {
@@ -58,71 +56,83 @@ extension Shard {
         connection.lastMessage = before
     }
 
-    /// Handles the fields of `session.update` that are no parameters of the session.
-    private func handleWishes(of update: SessionUpdate, for live: LiveSession) {
-        if let wish = update.resume { handleResumeWish(wish, of: live) }
-        if let consent = update.recordingConsent { handleRecordingConsent(consent, of: live) }
+    private func handle(_ wishes: ClientWishes, of live: LiveSession) {
+        if let wish = wishes.resume { handleResumeWish(wish, of: live) }
+        if let consent = wishes.recordingConsent { handleRecordingConsent(consent, of: live) }
     }
 
-    /// A binary message: audio in the session's input format.
+    /// A binary message: a packet of audio.
+    func handleBinary(
+        _ message: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection
+    ) {
+        do throws(ClientEventError) {
+            let packet = try InputAudioMessage(
+                message, isNumbered: live.session.parameters.inputIsNumbered)
+            handleAudio(packet.payload, number: packet.number, of: live, on: connection)
+        } catch {
+            metrics.add(.eventsInRefused)
+            step(live) { $0.handle(error, at: now) }
+        }
+    }
+
+    /// A packet of audio in the session's input format.
+    /// - Parameter number: the packet's, where the client numbers them.
     func handleAudio(
-        _ packet: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection
+        _ packet: UnsafeRawBufferPointer, number: UInt16?, of live: LiveSession,
+        on connection: Connection
     ) {
         metrics.add(.eventsInAudioPacket)
         guard admitsAudio(to: live) else { return }
         batchReads(of: connection)
-        countingAudio(of: live) { step(live) { $0.handleAudioPacket(packet.bytes, at: now) } }
+        countingAudio(of: live) {
+            step(live) { $0.handleAudioPacket(packet.bytes, number: number, at: now) }
+        }
     }
 
     // MARK: Out
 
     /// Sends an event, which is kept for a client that may come back.
     func sendToClient(_ event: ServerEvent, of live: LiveSession) {
+        write(event, of: live)
+        live.eventNumber += 1
+        if live.resume != nil { keep(event, of: live) }
+        guard let connection = live.connection else { return scratch.removeAll() }
+        sendEventInScratch(on: connection)
+        if case .error = event { spendFloodBudget(1, of: connection) }
+    }
+
+    /// Writes an event into `scratch`.
+    private func write(_ event: ServerEvent, of live: LiveSession) {
         metrics.add(event.metric)
         scratch.removeAll()
         live.writer.write(
             event, number: live.eventNumber, in: live.dialect,
             expiresAt: expiry(of: live, in: event),
             resume: resumeNote(for: event, of: live), into: &scratch)
-        live.eventNumber += 1
-        if live.resume != nil { keep(event, of: live) }
-        guard let connection = live.connection else { return scratch.removeAll() }
-        switch event {
-        case .responseOutputAudioDelta(let part, _, _, let position):
-            sendAudio(
-                as: .text, of: part.responseID, item: part.itemID, position: position,
-                on: connection)
-        case .error:
-            sendEventInScratch(on: connection)
-            spendFloodBudget(1, of: connection)
-        default: sendEventInScratch(on: connection)
-        }
     }
 
-    /// Sends audio as a binary message.
+    /// Sends audio, which may be dropped before it leaves, in the form that the client has asked for.
     func sendToClient(
         _ packet: OutputAudioPacket, of live: LiveSession, on connection: Connection
     ) {
-        live.resume?.stored?.noteProgress(packet.itemID, at: now)
-        scratch.removeAll()
-        OutputAudioMessage.write(packet, into: &scratch)
-        let ratio = SampleRate.hz48000.hertz / packet.format.sampleRate.hertz
-        sendAudio(
-            as: .binary, of: packet.responseID, item: packet.itemID,
-            position: packet.position * ratio, on: connection)
-    }
-
-    /// Sends what was written into `scratch`, as audio that may be dropped before it leaves.
-    /// - Parameter position: where in its item it starts, in samples at 48 kHz.
-    private func sendAudio(
-        as opcode: WebSocketOpcode, of responseID: String, item itemID: String, position: Int,
-        on connection: Connection
-    ) {
+        let opcode: WebSocketOpcode
+        switch live.session.parameters.outputTransport {
+        case .json:
+            write(packet.event, of: live)
+            opcode = .text
+        case .binary:
+            metrics.add(.eventsOutAudioPacket)
+            scratch.removeAll()
+            OutputAudioMessage(
+                itemID: packet.itemID, contentIndex: packet.part.contentIndex,
+                position: packet.position, format: packet.format, payload: packet.payload[...]
+            ).write(into: &scratch)
+            opcode = .binary
+        }
         let start = connection.output.count
         scratch.withUnsafeBytes { queue(opcode, $0, on: connection) }
         scratch.removeAll()
-        admitAudio(
-            from: start, of: responseID, item: itemID, position: position, on: connection)
+        admitAudio(from: start, packet, on: connection)
     }
 
     /// Sends what was written into `scratch` as text, compressed if it pays.

@@ -23,7 +23,7 @@ extension Shard {
             // None: the session has ended, and the connection is closing.
             guard let live = connection.live else { return 1 }
             guard opcode == .text else {
-                handleAudio(message, of: live, on: connection)
+                handleBinary(message, of: live, on: connection)
                 return 1
             }
             return handleText(message, of: live, on: connection, after: before)
@@ -44,7 +44,6 @@ extension Shard {
     /// HTTP, by a front, or as the event that it is. Events that a client misses while away are kept.
     func send(_ event: ServerEvent, of live: LiveSession) {
         if live.dialect != .ga, !live.dialect.has(event) { return }
-        sessionLog.note(event, of: live.session.id)
         if live.connection == nil, let request = textRequests[live.token] {
             request.take(event)
         } else if let (front, connection) = front(of: live) {
@@ -56,13 +55,9 @@ extension Shard {
 
     /// Sends audio of a session to its client, in the client's protocol.
     func send(_ packet: OutputAudioPacket, of live: LiveSession) {
-        live.session.recorder?.note(packet.itemID, at: now)
-        metrics.add(.eventsOutAudioPacket)
-        guard let connection = live.connection else {
-            live.resume?.stored?.noteProgress(packet.itemID, at: now)
-            return
-        }
+        guard let connection = live.connection else { return }
         if let (front, _) = front(of: live) {
+            metrics.add(.eventsOutAudioPacket)
             front.play(packet, on: connection, self)
         } else {
             sendToClient(packet, of: live, on: connection)
@@ -116,11 +111,13 @@ extension Shard {
 }
 
 extension Shard: FrontHost {
-    func parseEvent(_ text: [UInt8]) throws(ClientEventError) -> ClientEvent {
+    func parseEvent(
+        _ text: [UInt8]
+    ) throws(ClientEventError) -> (event: ClientEvent, wishes: ClientWishes) {
         let parsed = text.withUnsafeBytes { bytes in
             Result { () throws(ClientEventError) in try eventParser.parse(bytes).event }
         }
-        return try parsed.get()
+        return (try parsed.get(), eventParser.wishes)
     }
 
     func send(
@@ -145,19 +142,7 @@ extension Shard: FrontHost {
     }
 
     func admitAudio(from start: Int, _ packet: OutputAudioPacket, on connection: Connection) {
-        let ratio = SampleRate.hz48000.hertz / packet.format.sampleRate.hertz
-        admitAudio(
-            from: start, of: packet.responseID, item: packet.itemID,
-            position: packet.position * ratio, on: connection)
-    }
-
-    /// - Parameter position: where in its item the audio starts, in samples at 48 kHz.
-    func admitAudio(
-        from start: Int, of responseID: String, item itemID: String, position: Int,
-        on connection: Connection
-    ) {
-        noteAudio(
-            from: start, of: responseID, item: itemID, position: position, on: connection)
+        noteAudio(packet, from: start, on: connection)
         connection.lastMessage = peerClock
         admitOutput(of: connection)
     }

@@ -77,7 +77,6 @@ final class StoredSession {
         case .responseDone: note([.head, .memory], at: now)
         case .responseOutputTextDelta(let part, _),
             .responseOutputAudioTranscriptDelta(let part, _),
-            .responseOutputAudioDelta(let part, _, _, _),
             .responseFunctionCallArgumentsDelta(let part, _, _):
             noteProgress(part.itemID, at: now)
         default: noteProgress(nil, at: now)

@@ -1,5 +1,5 @@
-// The sessions of a shard: how they begin and end, what an input of one entails, and who hears of its
-// outputs: its client, by the front of its connection, those who observe it, its record, the agents.
+// The sessions of a shard: how they begin and end, and what an input of one entails. SessionAudience has who
+// hears of what they say.
 // A session that waits for its client is the same session without a connection: its audio is then
 // discarded, and its numbered events are kept (ShardResume).
 //
@@ -146,12 +146,12 @@ extension Shard {
             // Output of a session that has ended meanwhile goes nowhere.
             guard !live.hasEnded else { continue }
             switch output {
-            case .event(.rateLimitsUpdated):
-                show(.rateLimitsUpdated(rateLimits(of: live)), of: live)
-            case .event(let event): show(event, of: live)
-            case .audio(let packet):
-                if live.isObserved { observe(packet, of: live) }
-                send(packet, of: live)
+            case .event(let event):
+                show(event, of: live)
+                if case .responseDone = event {
+                    show(.rateLimitsUpdated(rateLimits(of: live)), of: live)
+                }
+            case .audio(let packet): play(packet, of: live)
             case .dropAudio(let responseID): dropAudio(of: responseID, in: live)
             case .dropItemAudio(let itemID): dropAudio(ofItem: itemID, in: live)
             case .playback(let command): tell(command, to: live)
@@ -223,14 +223,5 @@ extension Shard {
     @inline(never)
     func hearRest(_ live: LiveSession) {
         countingAudio(of: live) { step(live) { $0.handleUnheardAudio(at: now) } }
-    }
-
-    /// Shows an event to the sidebands of the session, and to its client.
-    func show(_ event: ServerEvent, of live: LiveSession) {
-        live.noteTurn(event, at: now)
-        live.resume?.stored?.note(event, at: now)
-        live.session.recorder?.note(event, hops: { live.lastTurn[$0] }, at: now)
-        guard live.isObserved else { return send(event, of: live) }
-        if let shown = observe(event, of: live) { send(shown, of: live) }
     }
 }

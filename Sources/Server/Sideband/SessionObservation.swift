@@ -30,7 +30,6 @@ final class SessionObservation {
     private var retrievals = ItemRetrievals()
     /// Whom the last answer to a retrieval is for; nil: the client.
     private var asker: SidebandLink?
-    private var places = OutputPlaces()
     /// The source of the input that the session is handling.
     private(set) var origin = Origin.session
     /// The session before an input that is not its client's.
@@ -43,7 +42,6 @@ final class SessionObservation {
     /// Bytes of all of it, without the links, which the sidebands pay for.
     var heldBytes: Int {
         Self.objectBytes + observers.heapBytes + privateCalls.heldBytes + retrievals.heldBytes
-            + places.heldBytes
     }
 
     /// Whether nothing of it is needed any more.
@@ -143,7 +141,6 @@ final class SessionObservation {
     ///   nothing any more.
     func note(_ event: ServerEvent) -> Bool {
         privateCalls.note(event)
-        places.note(event)
         if event.answersRetrieval { asker = retrievals.takeAsker(of: event) }
         // The answer that a sideband has not waited for was the last that it left behind.
         if event.answersRetrieval { return isOver }
@@ -175,6 +172,6 @@ final class SessionObservation {
             != privateCalls.view(of: parameters, for: tools)
     }
 
-    /// The event that a packet of binary audio is for sidebands.
-    func event(of packet: OutputAudioPacket) -> ServerEvent { places.event(of: packet) }
+    /// The place of a part of a response as the client sees it.
+    func place(of part: PartAddress) -> PartAddress { privateCalls.moved(part, for: []) }
 }

@@ -77,14 +77,16 @@ extension Shard {
         return shown
     }
 
-    /// Shows a packet of binary audio to the sidebands, as the event that it stands for.
+    /// Shows audio of an observed session to its sidebands.
+    /// - Returns: the audio with its place as the client sees it.
     @inline(never)
-    func observe(_ packet: OutputAudioPacket, of live: LiveSession) {
-        guard let observation = sidebands.observations[live.token] else { return }
-        let event = observation.event(of: packet)
-        for link in observation.observers { send(event, to: link, of: live, observation) }
-        live.eventNumber += 1
+    func observe(_ packet: OutputAudioPacket, of live: LiveSession) -> OutputAudioPacket {
+        guard let observation = sidebands.observations[live.token] else { return packet }
+        for link in observation.observers { send(packet.event, to: link, of: live, observation) }
         dismissSlowSidebands(of: observation, at: live.token)
+        var shown = packet
+        shown.part = observation.place(of: packet.part)
+        return shown
     }
 
     private func send(

@@ -75,9 +75,9 @@ extension PrivateCalls {
             return .responseOutputAudioTranscriptDelta(moved(address), delta: delta)
         case .responseOutputAudioTranscriptDone(let address, let transcript):
             return .responseOutputAudioTranscriptDone(moved(address), transcript: transcript)
-        case .responseOutputAudioDelta(let address, let audio, let start, let position):
+        case .responseOutputAudioDelta(let address, let audio, let start):
             return .responseOutputAudioDelta(
-                moved(address), audio: audio, startMilliseconds: start, position: position)
+                moved(address), audio: audio, startMilliseconds: start)
         case .responseOutputAudioDone(let address):
             return .responseOutputAudioDone(moved(address))
         case .responseFunctionCallArgumentsDelta(let address, let callID, let delta):
@@ -129,7 +129,7 @@ extension PrivateCalls {
         }
     }
 
-    private func moved(_ address: PartAddress, for tools: [String]) -> PartAddress {
+    func moved(_ address: PartAddress, for tools: [String]) -> PartAddress {
         var moved = address
         moved.outputIndex = visibleIndex(
             address.outputIndex, in: address.responseID, to: tools)

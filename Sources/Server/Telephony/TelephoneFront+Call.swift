@@ -98,9 +98,10 @@ extension TelephoneFront {
             parameters.model = model
         }
         for event in try CallSettings.events(of: start.call) {
-            guard case .sessionUpdate(let update) = try host.parseEvent(event) else { continue }
+            let (event, wishes) = try host.parseEvent(event)
+            guard case .sessionUpdate(let update) = event else { continue }
             parameters = try host.sessionContext.parameters(parameters, changedBy: update)
-            recordingConsent = update.recordingConsent ?? recordingConsent
+            recordingConsent = wishes.recordingConsent ?? recordingConsent
         }
         guard parameters.kind == .realtime else {
             throw ClientEventError(

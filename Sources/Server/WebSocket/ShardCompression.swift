@@ -165,7 +165,7 @@ extension Shard {
         switch (event, connection.live) {
         case (.text(let text), let live?):
             share = max(share, handleText(text, of: live, on: connection, after: before))
-        case (.binary(let packet), let live?): handleAudio(packet, of: live, on: connection)
+        case (.binary(let packet), let live?): handleBinary(packet, of: live, on: connection)
         // An echo goes back as it came.
         case (.text(let text), nil): sendDeflated(.text, text, on: connection)
         case (.binary(let bytes), nil): sendDeflated(.binary, bytes, on: connection)

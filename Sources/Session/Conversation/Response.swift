@@ -433,7 +433,6 @@ final class Response {
         description.usage = usage
         count(status)
         emit(.responseDone(description))
-        emit(.rateLimitsUpdated([]))
     }
 
     // MARK: What was heard

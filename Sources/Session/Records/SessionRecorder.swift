@@ -69,7 +69,6 @@ public final class SessionRecorder {
             note(itemID, at: now)
         case .responseOutputTextDelta(let part, _),
             .responseOutputAudioTranscriptDelta(let part, _),
-            .responseOutputAudioDelta(let part, _, _, _),
             .responseFunctionCallArgumentsDelta(let part, _, _):
             note(part.itemID, at: now)
         case .conversationItemDeleted(let itemID):

@@ -14,7 +14,6 @@ struct ResponseSpeaker {
     private let responseID: String
     private let voice: SpeechRequest
     private let format: AudioFormat
-    private let transport: AudioTransport
     private let context: SessionContext
     /// The speech of the response's output items, by their index.
     private var items: [ItemSpeech] = []
@@ -40,14 +39,12 @@ struct ResponseSpeaker {
     ///   - speechEnd: when the user stopped speaking, for the turn's measurements.
     init(
         of description: ResponseDescription, voice: SpeechRequest,
-        opus: OpusSettings = OpusSettings(), transport: AudioTransport,
-        playout: PlayoutTimeline, speechEnd: Instant?, context: SessionContext
+        opus: OpusSettings = OpusSettings(), playout: PlayoutTimeline, speechEnd: Instant?, context: SessionContext
     ) {
         responseID = description.id
         format = description.outputFormat
         self.voice = voice
         self.opus = context.codecSettings.resolved(opus)
-        self.transport = transport
         self.playout = playout
         self.speechEnd = speechEnd
         self.context = context
@@ -271,26 +268,11 @@ struct ResponseSpeaker {
 
     private mutating func send(_ run: SentRun, at now: Instant, isAgain: Bool = false) {
         guard !playout.isHeld else { return context.handle(.sentWhileHeld) }
-        switch transport {
-        case .json:
-            let start =
-                isAgain && playout.tellsPositions
-                ? SampleRate.hz48000.milliseconds(ofSamples: run.position) : nil
-            context.outputs.append(
-                .event(
-                    .responseOutputAudioDelta(
-                        run.part, audio: run.payload, startMilliseconds: start,
-                        position: run.position)))
-        case .binary:
-            context.outputs.append(
-                .audio(
-                    OutputAudioPacket(
-                        responseID: responseID, itemID: run.part.itemID,
-                        contentIndex: run.part.contentIndex, format: format,
-                        position: run.position * format.sampleRate.hertz
-                            / SampleRate.hz48000.hertz,
-                        payload: run.payload)))
-        }
+        context.outputs.append(
+            .audio(
+                OutputAudioPacket(
+                    part: run.part, format: run.format, start: run.position,
+                    isOutOfOrder: isAgain && playout.tellsPositions, payload: run.payload)))
         playout.handleSent(run, at: now)
         context.counters.millisecondsOut += run.milliseconds
         if let end = speechEnd.take() {

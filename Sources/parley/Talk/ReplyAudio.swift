@@ -1,36 +1,7 @@
-// The spoken reply as samples: from base64 deltas or binary messages to one WAV file. PROTOCOL.md
-// specifies the binary header; playing is not here, see MicrophoneConversation.
+// The spoken reply as samples: from base64 deltas or binary messages to one WAV file. Playing is not here,
+// see MicrophoneConversation.
 
 import Codec
-
-/// A binary message of reply audio, taken apart.
-struct ReplyPacket: Equatable {
-    /// The first byte of such a message.
-    static let kind: UInt8 = 1
-    /// Bytes before the payload.
-    static let headerBytes = 24
-
-    let itemID: String
-    let contentIndex: Int
-    /// Where in the item's audio it starts, in samples at the format's rate.
-    let position: Int
-    let payload: ArraySlice<UInt8>
-
-    /// Reads the header: kind 1, format, content index (16 bits), position (32 bits), item id
-    /// (16 bytes, padded with NUL); integers are little-endian.
-    /// - Throws: a `CommandFailure` when it is not a packet of `format`.
-    init(_ message: [UInt8], format: AudioFormat) throws(CommandFailure) {
-        guard message.count >= Self.headerBytes, message[0] == Self.kind,
-            message[1] == format.code
-        else {
-            throw CommandFailure(description: "the server sent a binary message of unknown form")
-        }
-        contentIndex = Int(message[2]) | Int(message[3]) << 8
-        position = (0..<4).reduce(0) { $0 | Int(message[4 + $1]) << (8 * $1) }
-        itemID = String(decoding: message[8..<24].prefix { $0 != 0 }, as: UTF8.self)
-        payload = message[Self.headerBytes...]
-    }
-}
 
 /// Decodes reply audio and keeps it.
 struct ReplyAudio: ~Copyable {
@@ -84,7 +55,9 @@ struct ReplyAudio: ~Copyable {
     /// Adds a binary message, and returns its samples. A gap before it becomes silence; audio that
     /// is sent again replaces the earlier audio.
     mutating func append(binary message: [UInt8]) throws(CommandFailure) -> [Int16] {
-        let packet = try ReplyPacket(message, format: format)
+        guard let packet = OutputAudioMessage(message, format: format) else {
+            throw CommandFailure(description: "the server sent a binary message of unknown form")
+        }
         return try append(packet.payload, itemID: packet.itemID, position: packet.position)
     }
 

@@ -171,7 +171,7 @@ final class TalkConversation {
         switch message {
         case .binary(let bytes):
             // Messages of an unknown kind are for other clients (PROTOCOL.md, binary output).
-            guard bytes.first == ReplyPacket.kind else { return }
+            guard bytes.first == OutputAudioMessage.kind else { return }
             if marks.firstAudio == nil { marks.firstAudio = now }
             play(try reply.append(binary: bytes), at: now)
         case .event(let type, let body, let text):

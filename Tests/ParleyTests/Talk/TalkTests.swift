@@ -247,25 +247,7 @@ import Testing
     }
 }
 
-@Suite struct ReplyPacketTests {
-    private let bytes: [UInt8] =
-        [1, 3, 2, 0, 0x80, 0xBB, 0, 0] + Array("item_1".utf8) + [UInt8](repeating: 0, count: 10)
-        + [7, 8]
-
-    @Test func theHeaderOfABinaryMessageIsParsed() throws {
-        let packet = try ReplyPacket(bytes, format: .opus)
-        #expect(packet.contentIndex == 2)
-        #expect(packet.position == 48_000)
-        #expect(packet.itemID == "item_1")
-        #expect(Array(packet.payload) == [7, 8])
-    }
-
-    @Test func otherMessagesAreRefused() {
-        #expect(throws: CommandFailure.self) { try ReplyPacket(bytes, format: .pcm) }
-        #expect(throws: CommandFailure.self) { try ReplyPacket(Array(bytes[..<23]), format: .opus) }
-        #expect(throws: CommandFailure.self) { try ReplyPacket([2] + bytes[1...], format: .opus) }
-    }
-
+@Suite struct ReplyAudioTests {
     @Test func gapsBecomeSilenceAndItemsFollowEachOther() throws {
         func message(item: UInt8, position: UInt8, sample: UInt8) -> [UInt8] {
             [1, 0, 0, 0, position, 0, 0, 0, item] + [UInt8](repeating: 0, count: 15) + [sample, 0]

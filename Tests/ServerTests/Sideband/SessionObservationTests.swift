@@ -1,5 +1,5 @@
-// What each viewer of an observed session gets of an event, without a session: binary audio as an
-// event, places among a response's items, and who hears of an error.
+// What each viewer of an observed session gets of an event, without a session: places among a response's
+// items, and who hears of an error.
 
 import Codec
 import Testing
@@ -17,29 +17,6 @@ import Testing
     private func call(_ id: String, _ name: String) -> ConversationItem {
         ConversationItem(
             id: id, kind: .functionCall(callID: "call_\(id)", name: name, arguments: "{}"))
-    }
-
-    @Test func binaryAudioBecomesTheEventThatItStandsFor() {
-        let observation = SessionObservation()
-        observation.join(makeLink())
-        _ = observation.note(
-            .responseOutputItemAdded(responseID: "resp_1", outputIndex: 2, call("item_1", "f")))
-        let packet = OutputAudioPacket(
-            responseID: "resp_1", itemID: "item_1", contentIndex: 0, format: .opus, position: 960,
-            payload: [1, 2, 3])
-        let address = PartAddress(responseID: "resp_1", itemID: "item_1", outputIndex: 2)
-        #expect(
-            observation.event(of: packet) == .responseOutputAudioDelta(address, audio: [1, 2, 3]))
-    }
-
-    @Test func placesThatAreRememberedAreBounded() {
-        var places = OutputPlaces()
-        for number in 0..<1_000 {
-            places.note(
-                .responseOutputItemAdded(
-                    responseID: "resp_1", outputIndex: number, call("item_\(number)", "f")))
-        }
-        #expect(places.heldBytes < 100 * OutputPlaces.maxItems)
     }
 
     @Test func placesCountWithoutHiddenItems() {
@@ -63,6 +40,8 @@ import Testing
                 == .responseOutputTextDelta(
                     PartAddress(responseID: "resp_1", itemID: "item_2", outputIndex: 1), delta: "a")
         )
+        let audio = PartAddress(responseID: "resp_1", itemID: "item_2", outputIndex: 2)
+        #expect(observation.place(of: audio).outputIndex == 1)
     }
 
     @Test func anErrorIsForTheOneThatHasCausedIt() {

@@ -33,7 +33,7 @@ import Testing
         #expect(
             core.takeOutputs() == [
                 "responseOutputTextDone", "responseContentPartDone", "conversationItemDone",
-                "responseOutputItemDone", "responseDone", "rateLimitsUpdated",
+                "responseOutputItemDone", "responseDone",
             ])
         #expect(response.stage == .done)
         #expect(core.conversation.modelMessages() == [.assistant("Hello there.")])
@@ -65,7 +65,7 @@ import Testing
         let response = writing()
         response.handle(.text(" \n"), at: .milliseconds(0))
         response.handleModelFinished(at: .milliseconds(0))
-        #expect(core.takeOutputs() == ["responseDone", "rateLimitsUpdated"])
+        #expect(core.takeOutputs() == ["responseDone"])
         #expect(core.conversation.items.isEmpty)
     }
 
@@ -86,7 +86,7 @@ import Testing
         let response = writing()
         response.handle(.text("Hello"), at: .milliseconds(0))
         response.end(.cancelled(reason: "client_cancelled"))
-        #expect(core.takeOutputs().suffix(2) == ["responseDone", "rateLimitsUpdated"])
+        #expect(core.takeOutputs().suffix(1) == ["responseDone"])
         response.handle(.text(" there."), at: .milliseconds(0))
         response.handleModelFinished(at: .milliseconds(0))
         response.fail(.unavailable(message: "The model is away."))

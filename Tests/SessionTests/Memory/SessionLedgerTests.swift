@@ -53,7 +53,7 @@ private func block(of object: AnyObject) -> Int {
             id: "resp_1", conversationID: nil, outputModality: .text, outputFormat: .pcm,
             voice: "marin")
         let speaker = ResponseSpeaker(
-            of: description, voice: SpeechRequest(text: "", voice: "marin"), transport: .json,
+            of: description, voice: SpeechRequest(text: "", voice: "marin"),
             playout: playout, speechEnd: nil, context: session.context)
         return Response(
             description: description, parameters: ResponseParameters(), speaker: speaker,

@@ -353,8 +353,8 @@ import Testing
         var phrases: [[[UInt8]]] = []
         var responseID = ""
         for packet in script.audioPackets {
-            if packet.responseID != responseID { phrases.append([]) }
-            responseID = packet.responseID
+            if packet.part.responseID != responseID { phrases.append([]) }
+            responseID = packet.part.responseID
             phrases[phrases.count - 1].append(packet.payload)
         }
         try #require(phrases.count == 4)

@@ -57,7 +57,7 @@ import Testing
     private static func audio(_ script: ScriptedSession) -> [[OutputAudioPacket]] {
         var replies: [[OutputAudioPacket]] = []
         for packet in script.audioPackets {
-            if replies.last?.last?.responseID == packet.responseID {
+            if replies.last?.last?.part.responseID == packet.part.responseID {
                 replies[replies.count - 1].append(packet)
             } else {
                 replies.append([packet])

@@ -49,7 +49,6 @@ extension SessionUpdate {
         speed = try fields.patch(OutputAudioFields.speed)
         tracing = try fields.patch(SessionFields.tracing)
         try readInput(beta: fields)
-        try readExtensions(fields)
     }
 
     /// Reads the fields of a transcription session.
@@ -59,7 +58,6 @@ extension SessionUpdate {
         _ = try fields.read(BetaGenerationFields.modalities)
         _ = try fields.read(SessionFields.include)
         try readInput(beta: fields)
-        try readExtensions(fields)
     }
 
     private mutating func readInput(beta fields: EventFields) throws(ClientEventError) {
