@@ -80,11 +80,3 @@ package final class ServerHistory: Sendable {
         }
     }
 }
-
-extension Shard {
-    /// Takes a sample of the server, and has the next one taken.
-    func continueHistory() {
-        services.history?.add(services.metrics, seconds: services.wallSeconds())
-        _ = deadlines.schedule(.history, at: now + ServerHistory.interval)
-    }
-}

@@ -10,6 +10,12 @@ import Codec
 import Session
 
 extension Shard {
+    /// Takes a sample of the server, and has the next one taken.
+    func continueHistory() {
+        services.history?.add(services.metrics, seconds: services.wallSeconds())
+        _ = deadlines.schedule(.history, at: now + ServerHistory.interval)
+    }
+
     // MARK: Coming and going
 
     /// A request for an operator's WebSocket.

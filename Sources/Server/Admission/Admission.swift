@@ -5,14 +5,6 @@
 import Codec
 import Session
 
-/// Whether connections begin with a header of the PROXY protocol.
-public enum ProxyProtocolMode: String, CaseIterable, Sendable {
-    /// Never.
-    case off
-    /// The connections of trusted proxies must begin with one of version 2.
-    case required
-}
-
 /// The origin of a request, with the fields of trusted proxies taken into account.
 struct RequestSource {
     /// The client's address, or that of the nearest hop to it that is known.

@@ -117,7 +117,7 @@ extension Shard {
         case .failed(let failure, let route):
             return .answered(share(failure.response, with: request, of: route))
         case .preflight(let route):
-            return .answered(share(CrossOrigin.preflight(of: route), with: request, of: route))
+            return .answered(share(route.preflight, with: request, of: route))
         case .denied(let reason, let route):
             let refusal = credentialRefusal(reason, on: connection)
             return .answered(share(refusal, with: request, of: route))

@@ -20,7 +20,7 @@ struct AgentDelivery: Sendable {
 actor ShardGate {
     private struct Sleeper {
         let id: UInt64
-        let deadline: DeadlineQueue<UInt64>.Handle
+        let deadline: DeadlineHandle
         let continuation: CheckedContinuation<Void, any Error>
     }
 

@@ -11,6 +11,9 @@ import Synchronization
 package final class NodeDirectory: Sendable {
     /// Other nodes that are known. 64: each request for all of them asks all.
     static let maxNodes = 64
+    /// How long a server counts as alive after a heartbeat. 3 s: the claim of a session of a dead
+    /// server waits no longer.
+    static let lifetime = Duration.seconds(3)
 
     private struct State {
         var others: [NodeRecord] = []
@@ -50,7 +53,7 @@ package final class NodeDirectory: Sendable {
                 }
                 let since = state.silentSince[answer.node] ?? asked
                 state.silentSince[answer.node] = since
-                return asked - since < NodeHeartbeat.lifetime
+                return asked - since < Self.lifetime
             }
         }
     }

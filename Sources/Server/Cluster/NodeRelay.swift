@@ -49,7 +49,7 @@ final class NodeRelay {
     let stream: any RelayStream
     /// Serves the client where the node does not answer with a WebSocket. Nil means that the client
     /// gets the node's answer, or an error.
-    let fallback: ((Connection) -> Void)?
+    let fallback: (() -> Void)?
     /// Bytes of the request that have not left.
     private(set) var unsentHead: [UInt8]
     private var answer: RelayedAnswer
@@ -67,7 +67,7 @@ final class NodeRelay {
         of request: HTTPRequest, from caller: CallerTag, head: [UInt8],
         over stream: any RelayStream,
         adding fields: HTTPFields, for connection: EventToken,
-        otherwise fallback: ((Connection) -> Void)?, at now: Instant
+        otherwise fallback: (() -> Void)?, at now: Instant
     ) {
         (self.request, self.stream, self.connection) = (request, stream, connection)
         self.caller = caller

@@ -40,7 +40,8 @@ extension Shard {
         let relay = NodeRelay(
             of: request, from: tag, head: Self.head(of: request, to: url, by: passed.pass),
             over: relays.connect(url), adding: fields, for: connection.token,
-            otherwise: fallback, at: peerClock)
+            otherwise: fallback.map { serve in { [unowned connection] in serve(connection) } },
+            at: peerClock)
         relays.insert(relay)
         metrics.add(.relaysBegun)
         metrics.set(.relaysOpen, to: relays.count)
@@ -206,7 +207,7 @@ extension Shard {
         end(relay)
         connection.http?.beginServing()
         perform(.settle, on: connection)
-        relay.fallback?(connection)
+        relay.fallback?()
     }
 
     /// Ends a client's relay. A WebSocket whose last frame is whole gets a Close first, unless it has

@@ -20,7 +20,7 @@ import Session
 /// accesses: the checks would be a third of an echo's instructions in user space (15 of 84 each).
 /// No access here overlaps another, as each is one load, one store, or a call that knows no
 /// connection.
-final class Connection: SlotMember {
+final class Connection: SessionHolder, SlotMember {
     /// The states of a connection; the diagram is at the top of the file.
     enum State: UInt8 {
         /// A trusted proxy first names its client. Next: http, lingering, closed.
@@ -77,7 +77,7 @@ final class Connection: SlotMember {
     /// The reports that the backend is to give of it.
     @exclusivity(unchecked) var interest: Interest = .reads
     /// Its entry in the shard's deadline queue, never later than what it waits for.
-    var deadline = DeadlineQueue<DeadlineOwner>.Handle.none
+    var deadline = DeadlineHandle.none
     /// When bytes came last. Like the other times here, by the peers' clock (`Shard.peerClock`).
     @exclusivity(unchecked) var lastReceived: Instant
     /// When its state began: of a WebSocket the handshake. HTTP has the time of its own request.
@@ -170,5 +170,26 @@ final class Connection: SlotMember {
         // No peer is waited for.
         case .closed: return Self.noMessageDue
         }
+    }
+}
+
+extension Connection {
+    /// Attaches a session to this connection.
+    func give(_ live: LiveSession) {
+        self.live = live
+        live.holder = self
+    }
+
+    /// Detaches its session, if it has one.
+    func part() {
+        live?.holder = nil
+        live = nil
+    }
+}
+
+extension LiveSession {
+    /// The connection of its client; nil: none has it.
+    var connection: Connection? {
+        @inline(__always) get { holder.map { unsafeDowncast($0, to: Connection.self) } }
     }
 }

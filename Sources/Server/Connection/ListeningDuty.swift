@@ -30,22 +30,3 @@ package enum ListeningDuty: Sendable {
     /// socket would leave most connections to the thread that happens to be idle first.
     case inherited([ShardSibling])
 }
-
-extension Shard {
-    /// The shard as another sees it.
-    package var asSibling: ShardSibling {
-        ShardSibling(adopt: adopt, drain: drain)
-    }
-
-    /// Stops accepting: new connections are the successor's, wait for the next server of the
-    /// supervisor, or fail.
-    func stopListening() {
-        switch duty {
-        case .own, .shared: acceptWaiting()
-        case .inherited(let siblings):
-            // Their mailboxes have the connections that were given to them before this.
-            for sibling in siblings { sibling.drain(.zero) }
-        }
-        acceptor.closeListeners()
-    }
-}

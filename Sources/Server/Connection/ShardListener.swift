@@ -6,6 +6,23 @@ import Codec
 import Session
 
 extension Shard {
+    /// The shard as another sees it.
+    package var asSibling: ShardSibling {
+        ShardSibling(adopt: adopt, drain: drain)
+    }
+
+    /// Stops accepting: new connections are the successor's, wait for the next server of the
+    /// supervisor, or fail.
+    func stopListening() {
+        switch duty {
+        case .own, .shared: acceptWaiting()
+        case .inherited(let siblings):
+            // Their mailboxes have the connections that were given to them before this.
+            for sibling in siblings { sibling.drain(.zero) }
+        }
+        acceptor.closeListeners()
+    }
+
     /// The owner of the listeners. Set before the first tick.
     package var duty: ListeningDuty {
         get { acceptor.duty }

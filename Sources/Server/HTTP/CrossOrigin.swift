@@ -10,7 +10,7 @@ import Codec
 struct CrossOrigin {
     /// How long a browser may cache a preflight's answer. 10 min: the requests of a conversation
     /// share one preflight, and a change of `allowed-origins` takes effect soon enough.
-    private static let maxAgeSeconds = 600
+    static let maxAgeSeconds = 600
 
     /// Whether every page is allowed; answers are then the same for each origin.
     private let allowsAny: Bool
@@ -38,18 +38,5 @@ struct CrossOrigin {
     static func permitAll(in fields: inout HTTPFields) {
         fields.append("Access-Control-Allow-Origin", "*")
         fields.append("Access-Control-Expose-Headers", "Retry-After")
-    }
-
-    /// The answer to OPTIONS: to a preflight, where pages of other origins may use the route. `*` stands
-    /// for every field but Authorization, which must be named.
-    static func preflight(of route: Route) -> HTTPResponse {
-        let methods = route.allowedMethods.map(\.name).joined(separator: ", ")
-        var fields = HTTPFields()
-        fields.append("Allow", methods)
-        guard route.servesOtherOrigins else { return HTTPResponse(status: 204, fields: fields) }
-        fields.append("Access-Control-Allow-Methods", methods)
-        fields.append("Access-Control-Allow-Headers", "Authorization, Content-Type, *")
-        fields.append("Access-Control-Max-Age", "\(maxAgeSeconds)")
-        return HTTPResponse(status: 204, fields: fields)
     }
 }

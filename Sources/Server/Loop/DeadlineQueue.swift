@@ -8,15 +8,15 @@
 
 import Session
 
+/// Names a scheduled deadline of a queue until it expires or is cancelled; then it may name another.
+struct DeadlineHandle: Equatable, Sendable {
+    fileprivate let index: Int32
+    /// Names no deadline. Takes less room in a connection than an optional.
+    static var none: DeadlineHandle { DeadlineHandle(index: -1) }
+}
+
 /// Deadlines in order, each with its owner.
 struct DeadlineQueue<Owner> {
-    /// Names a scheduled deadline until it expires or is cancelled; then it may name another.
-    struct Handle: Equatable, Sendable {
-        fileprivate let index: Int32
-        /// Names no deadline. Takes less room in a connection than an optional.
-        static var none: Handle { Handle(index: -1) }
-    }
-
     private struct Entry {
         var deadline: Instant
         /// Order of scheduling, for ties.
@@ -68,14 +68,14 @@ struct DeadlineQueue<Owner> {
     var next: Instant? { heap.first?.deadline }
 
     /// Schedules a deadline. O(log n).
-    mutating func schedule(_ owner: Owner, at deadline: Instant) -> Handle {
+    mutating func schedule(_ owner: Owner, at deadline: Instant) -> DeadlineHandle {
         let handle = takeHandle()
         heap.append(
             Entry(deadline: deadline, sequence: takeSequence(), owner: owner, handle: handle))
         positions[Int(handle)] = Int32(heap.count - 1)
         if heap.count >= Self.longCount { wasLong = true }
         moveUp(from: heap.count - 1)
-        return Handle(index: handle)
+        return DeadlineHandle(index: handle)
     }
 
     private mutating func takeHandle() -> Int32 {
@@ -90,7 +90,7 @@ struct DeadlineQueue<Owner> {
 
     /// Moves a deadline; among equal ones it is now the last. O(log n).
     /// - Precondition: the handle's deadline is scheduled.
-    mutating func reschedule(_ handle: Handle, at deadline: Instant) {
+    mutating func reschedule(_ handle: DeadlineHandle, at deadline: Instant) {
         let position = position(of: handle)
         heap[position].deadline = deadline
         heap[position].sequence = takeSequence()
@@ -99,12 +99,12 @@ struct DeadlineQueue<Owner> {
 
     /// The deadline that a handle names.
     /// - Precondition: it is scheduled.
-    func deadline(of handle: Handle) -> Instant { heap[position(of: handle)].deadline }
+    func deadline(of handle: DeadlineHandle) -> Instant { heap[position(of: handle)].deadline }
 
     /// Takes a deadline away and returns its owner. O(log n).
     /// - Precondition: the handle's deadline is scheduled.
     @discardableResult
-    mutating func cancel(_ handle: Handle) -> Owner {
+    mutating func cancel(_ handle: DeadlineHandle) -> Owner {
         let position = position(of: handle)
         return remove(at: position).owner
     }
@@ -131,7 +131,7 @@ struct DeadlineQueue<Owner> {
         precondition(positions.count == heap.count + count)
     }
 
-    private func position(of handle: Handle) -> Int {
+    private func position(of handle: DeadlineHandle) -> Int {
         let position = Int(positions[Int(handle.index)])
         precondition(position >= 0, "the deadline has expired or was cancelled")
         return position

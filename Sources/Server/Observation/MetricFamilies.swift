@@ -611,3 +611,19 @@ extension MetricFamily {
             .memoryReturns),
     ]
 }
+
+extension RedisTrouble {
+    /// Its gauge for the store's connection.
+    var storeMetric: ShardMetric {
+        switch self {
+        case .unreachable: .storeUnreachable
+        case .replica: .storeIsReplica
+        case .memory: .storeMemoryFull
+        case .disk: .storeDiskFailing
+        case .replicas: .storeReplicasMissing
+        case .loading: .storeLoading
+        case .password: .storePasswordRefused
+        case .refusal: .storeRefusing
+        }
+    }
+}

@@ -4,6 +4,15 @@
 import Session
 
 extension Shard {
+    /// The facts that an agent may know of its session. Nil: it has ended, or is over HTTP.
+    func facts(of token: EventToken) -> SessionFacts? {
+        guard let live = sessions[token], textRequests[token] == nil else { return nil }
+        let bytes = live.connection?.charged ?? waiting[token]?.charge.bytes ?? 0
+        return SessionFacts(
+            openSessions: services.metrics.sessions.load(ordering: .relaxed),
+            bytes: Int(bytes), answeredTurn: live.work.tools?.answeredTurn?.times)
+    }
+
     /// Runs what agents' tasks have to do, up to a tick's share.
     func runJobs() {
         meter.beginJobs(at: now)

@@ -39,41 +39,9 @@ struct TurnLatencies: Equatable, Sendable {
     }
 }
 
-extension LiveSession {
-    /// An event goes out that may begin a turn: words to be answered, or a response without any. A
-    /// response after the first token of another answers something new. One that has ended has used
-    /// tokens.
-    func noteTurn(_ event: ServerEvent, at now: Instant) {
-        switch event {
-        case .inputAudioBufferCommitted: beginTurn()
-        case .responseCreated:
-            if lastTurn[.firstToken] != nil { beginTurn() }
-            turns &+= 1
-        case .responseDone(let response): grant?.quotas?.noteEnd(of: response, at: now)
-        default: break
-        }
-    }
-
-    private func beginTurn() {
-        if lastTurn[.firstToken] != nil { work.tools?.answeredTurn = lastTurn }
-        lastTurn = TurnLatencies()
-    }
-}
-
-extension Shard {
-    /// The facts that an agent may know of its session. Nil: it has ended, or is over HTTP.
-    func facts(of token: EventToken) -> SessionFacts? {
-        guard let live = sessions[token], textRequests[token] == nil else { return nil }
-        let bytes = live.connection?.charged ?? waiting[token]?.charge.bytes ?? 0
-        return SessionFacts(
-            openSessions: services.metrics.sessions.load(ordering: .relaxed),
-            bytes: Int(bytes), answeredTurn: live.work.tools?.answeredTurn?.times)
-    }
-}
-
 extension TurnLatencies {
     /// As agents get it.
-    fileprivate var times: TurnTimes {
+    var times: TurnTimes {
         TurnTimes(
             transcript: self[.transcript], firstToken: self[.firstToken],
             firstAudio: self[.firstAudio])

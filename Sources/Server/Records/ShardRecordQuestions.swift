@@ -8,45 +8,6 @@
 import Codec
 import Session
 
-/// Names a question of one shard.
-typealias RecordQuestionID = UInt64
-
-/// The questions that a shard has asked.
-struct RecordQuestions {
-    /// Questions of one shard that are not answered. 8: a page asks for one or two at a time.
-    static let maxAsked = 8
-    /// How long an answer is waited for. 8 s: a database that is away is noticed after 5 s.
-    static let patience = Duration.seconds(8)
-
-    /// A request that waits for its answer.
-    struct Asked {
-        let id: RecordQuestionID
-        let question: RecordQuestion
-        let request: HTTPRequest
-        let token: EventToken
-        /// The operator's name for the log; nil: its credential has none.
-        let subject: String?
-    }
-
-    private var asked: [Asked] = []
-    private var nextID: RecordQuestionID = 1
-
-    /// Whether no more can be asked now.
-    var isFull: Bool { asked.count >= Self.maxAsked }
-
-    mutating func takeID() -> RecordQuestionID {
-        defer { nextID += 1 }
-        return nextID
-    }
-
-    mutating func insert(_ question: Asked) { asked.append(question) }
-
-    /// The question, which is over; nil: it was before.
-    mutating func remove(_ id: RecordQuestionID) -> Asked? {
-        asked.firstIndex { $0.id == id }.map { asked.remove(at: $0) }
-    }
-}
-
 extension Shard {
     /// Bytes that an answer may have: the connection must be able to queue it beside its head.
     private var maxRecordBytes: Int { configuration.maxQueuedOutputBytes / 2 }
@@ -80,7 +41,7 @@ extension Shard {
                 id: id, question: question, request: request, token: connection.token,
                 subject: caller.subject))
         connection.http?.beginAnswer(.record(id))
-        _ = deadlines.schedule(.recordQuestion(id), at: now + RecordQuestions.patience)
+        _ = deadlines.schedule(.recordQuestion(id), at: now + HTTPServerConnection.recordPatience)
         return nil
     }
 

@@ -13,16 +13,6 @@ extension SessionEnd {
     }
 }
 
-/// The owner of a session, as records name it.
-struct SessionOwner {
-    /// The key together with its client secrets, or a subject. Nil: callers are not told apart.
-    let principal: SHA256Digest?
-    /// The name of the key, or the subject of the token. Nil means that it has none.
-    let subject: String?
-
-    init(_ caller: Caller) { (principal, subject) = (caller.principal, caller.subject) }
-}
-
 extension Shard {
     /// A session that begins is recorded from now on, where records are kept.
     /// - Parameters:

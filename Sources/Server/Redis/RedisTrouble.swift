@@ -54,18 +54,4 @@ enum RedisTrouble: String, CaseIterable {
         case .password: "give the current user and password in the URL, and restart this server"
         }
     }
-
-    /// Its gauge for the store's connection.
-    var storeMetric: ShardMetric {
-        switch self {
-        case .unreachable: .storeUnreachable
-        case .replica: .storeIsReplica
-        case .memory: .storeMemoryFull
-        case .disk: .storeDiskFailing
-        case .replicas: .storeReplicasMissing
-        case .loading: .storeLoading
-        case .password: .storePasswordRefused
-        case .refusal: .storeRefusing
-        }
-    }
 }

@@ -7,6 +7,13 @@
 import Codec
 import Session
 
+extension WaitingSessions {
+    /// Bytes that the shard keeps of one: its place here and by caller, its entry in the queue.
+    static let placeBytes =
+        MemoryLayout<WaitingSession>.stride + 2 * MemoryLayout<EventToken>.stride
+        + MemoryLayout<UInt64>.stride + DeadlineQueue<DeadlineOwner>.entryBytes
+}
+
 extension Shard {
     /// A connection is lost: neither side has ended it. The session of its client waits, or ends.
     func lose(_ connection: Connection) {

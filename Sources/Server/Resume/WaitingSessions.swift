@@ -8,7 +8,7 @@ import Session
 /// The state that the shard keeps of a session while it waits.
 struct WaitingSession {
     /// Its entry in the deadline queue.
-    var timer: DeadlineQueue<DeadlineOwner>.Handle
+    var timer: DeadlineHandle
     /// When the connection began that its client has lost, and when that last heard of the client; by
     /// the peers' clock.
     let began: Instant
@@ -20,11 +20,6 @@ struct WaitingSession {
 struct WaitingSessions {
     private var places: [EventToken: WaitingSession] = [:]
     private var byCaller: WaitingByCaller
-
-    /// Bytes that the shard keeps of one: its place here and by caller, its entry in the queue.
-    static let placeBytes =
-        MemoryLayout<WaitingSession>.stride + 2 * MemoryLayout<EventToken>.stride
-        + MemoryLayout<UInt64>.stride + DeadlineQueue<DeadlineOwner>.entryBytes
 
     /// - Parameter share: how many of one caller wait at most.
     init(share: Int) { byCaller = WaitingByCaller(share: share) }

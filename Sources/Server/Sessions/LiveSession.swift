@@ -8,14 +8,17 @@
 import Codec
 import Session
 
+/// What has a session. It lies above the sessions (Connection), which know it by its identity alone.
+class SessionHolder {}
+
 /// A session and what belongs to it alone. Confined to its shard's thread.
 final class LiveSession: SlotMember {
     /// Its name on its shard, for as long as it lasts.
     let token: EventToken
     let session: VoiceSession
-    /// The connection of its client; nil: none has it. Not counted, as it is taken away before the
-    /// connection ends (`Connection.give`, `part`).
-    @exclusivity(unchecked) fileprivate(set) unowned(unsafe) var connection: Connection?
+    /// What has it: its client's connection. Nil means that none has it. Not counted, as it is taken
+    /// away before the connection ends (`Connection.give`, `part`).
+    @exclusivity(unchecked) unowned(unsafe) var holder: SessionHolder?
     /// Number of the next event.
     @exclusivity(unchecked) var eventNumber: UInt64 = 1
     /// When it wants to be called again, as of its last step.
@@ -66,18 +69,23 @@ final class LiveSession: SlotMember {
         if let due = deadline, due <= now { return }
         deadline = session.nextDeadline(after: now)
     }
-}
 
-extension Connection {
-    /// Attaches a session to this connection.
-    func give(_ live: LiveSession) {
-        self.live = live
-        live.connection = self
+    /// An event goes out that may begin a turn: words to be answered, or a response without any. A
+    /// response after the first token of another answers something new. One that has ended has used
+    /// tokens.
+    func noteTurn(_ event: ServerEvent, at now: Instant) {
+        switch event {
+        case .inputAudioBufferCommitted: beginTurn()
+        case .responseCreated:
+            if lastTurn[.firstToken] != nil { beginTurn() }
+            turns &+= 1
+        case .responseDone(let response): grant?.quotas?.noteEnd(of: response, at: now)
+        default: break
+        }
     }
 
-    /// Detaches its session, if it has one.
-    func part() {
-        live?.connection = nil
-        live = nil
+    private func beginTurn() {
+        if lastTurn[.firstToken] != nil { work.tools?.answeredTurn = lastTurn }
+        lastTurn = TurnLatencies()
     }
 }

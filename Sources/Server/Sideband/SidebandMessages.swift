@@ -17,9 +17,6 @@ import Codec
 import Session
 import Synchronization
 
-/// Names a question of one shard.
-typealias CallID = UInt64
-
 /// A question for one session, put to every shard.
 struct CallQuestion: Sendable {
     /// The action that the session's shard is to take.

@@ -11,9 +11,6 @@ import Session
 final class NodeHeartbeat {
     /// The time between two heartbeats. 1 s: three may fail before the server counts as dead.
     static let interval = Duration.seconds(1)
-    /// How long a server counts as alive after a heartbeat. 3 s: the claim of a session of a dead
-    /// server waits no longer.
-    static let lifetime = Duration.seconds(3)
     /// Messages of one heartbeat; the others wait for the next.
     static let maxMessages = 1_000
     /// Bytes of the secret that the nodes share. 32: those of the hash of its HMAC.
@@ -55,7 +52,7 @@ final class NodeHeartbeat {
                 StoreScripts.nodeSecret,
             ],
             arguments: [
-                describe(), Array("\(Self.lifetime.wholeMilliseconds)".utf8),
+                describe(), Array("\(NodeDirectory.lifetime.wholeMilliseconds)".utf8),
                 Array("\(Self.maxMessages)".utf8), Array(directory.name.utf8), makeSecret(),
             ])
         link.send(.heartbeat, command) { [self] result in

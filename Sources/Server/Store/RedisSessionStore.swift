@@ -9,26 +9,6 @@
 import Codec
 import Session
 
-/// An operation of the store, as metrics name it; `use` reports the use of quotas, `places` the
-/// sessions of keys, `share` and `find` are of client secrets.
-enum StoreOperation: String, CaseIterable {
-    case write, claim, release, remove, heartbeat, use, places, share, find
-
-    var histogram: ShardHistogram {
-        switch self {
-        case .write: .storeWrite
-        case .claim: .storeClaim
-        case .release: .storeRelease
-        case .remove: .storeRemove
-        case .heartbeat: .storeHeartbeat
-        case .use: .storeUse
-        case .places: .storePlaces
-        case .share: .storeShare
-        case .find: .storeFind
-        }
-    }
-}
-
 /// Runs scripts on the shard's link and measures them. Confined to the shard's thread.
 final class StoreLink {
     /// The purpose of the connection.

@@ -2,14 +2,6 @@
 // whole, so that the checked bytes are the used bytes, even if a file changes meanwhile. TLSContext
 // parses them.
 
-/// The clients that must show a certificate of an authority in `tls-client-ca`.
-public enum TLSClientAuthentication: String, CaseIterable, Sendable {
-    /// A client without a certificate is served; one with a wrong certificate is not.
-    case optional
-    /// Only clients with a certificate are served.
-    case required
-}
-
 /// All files of one context.
 package struct TLSMaterial: Sendable {
     /// The server's certificate, followed by its chain up to a root (PEM).

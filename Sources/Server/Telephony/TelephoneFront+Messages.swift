@@ -122,7 +122,9 @@ extension TelephoneFront: Front {
         let number = carrier.mediaStream?.isReordered == true ? chunk : nil
         guard coding != .opus else {
             // Packets are decoded one by one.
-            return order.take(number, audio) { host.handleAudio($0, number: nil, of: live, on: connection) }
+            return order.take(number, audio) {
+                host.handleAudio($0, number: nil, of: live, on: connection)
+            }
         }
         switchboard.clearHeard()
         order.take(number, audio) { coding.appendHeard($0, to: &switchboard.heard) }

@@ -46,7 +46,7 @@ final class TextRequest {
     /// Readers that are to be woken.
     private var waiters: [ReplyLog.Waiter] = []
     /// Its entry in the shard's deadline queue, while it has one.
-    var deadline: DeadlineQueue<DeadlineOwner>.Handle?
+    var deadline: DeadlineHandle?
     /// When it began, and when it last had input or output; by the peers' clock.
     let started: Instant
     var lastActive: Instant

@@ -39,7 +39,8 @@ struct ResponseSpeaker {
     ///   - speechEnd: when the user stopped speaking, for the turn's measurements.
     init(
         of description: ResponseDescription, voice: SpeechRequest,
-        opus: OpusSettings = OpusSettings(), playout: PlayoutTimeline, speechEnd: Instant?, context: SessionContext
+        opus: OpusSettings = OpusSettings(), playout: PlayoutTimeline, speechEnd: Instant?,
+        context: SessionContext
     ) {
         responseID = description.id
         format = description.outputFormat

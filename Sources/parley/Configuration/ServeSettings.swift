@@ -1,5 +1,5 @@
 // Everything that `parley serve` can be told, and the list of its options. Each setting is declared
-// beside the property that it sets: the server's in Server/Lifecycle/ServerConfiguration, a
+// beside the property that it sets: the server's in Server/Configuration/ServerConfiguration, a
 // session's in Session/Settings, those of models, speech and tools in Serve/.
 
 import Agents

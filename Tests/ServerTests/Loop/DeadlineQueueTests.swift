@@ -39,7 +39,7 @@ import Testing
     @Test func agreesWithSortingUnderRandomOperations() {
         var generator = SeededGenerator(seed: 7)
         var queue = DeadlineQueue<Int>()
-        var model: [(owner: Int, at: Int, order: Int, handle: DeadlineQueue<Int>.Handle)] = []
+        var model: [(owner: Int, at: Int, order: Int, handle: DeadlineHandle)] = []
         var order = 0
         for step in 0..<3_000 {
             let at = Int.random(in: 0..<200, using: &generator)

@@ -9,6 +9,22 @@ import CLinux
 import Codec
 import Session
 
+/// The clients that must show a certificate of an authority in `tls-client-ca`.
+public enum TLSClientAuthentication: String, CaseIterable, Sendable {
+    /// A client without a certificate is served; one with a wrong certificate is not.
+    case optional
+    /// Only clients with a certificate are served.
+    case required
+}
+
+/// Whether connections begin with a header of the PROXY protocol.
+public enum ProxyProtocolMode: String, CaseIterable, Sendable {
+    /// Never.
+    case off
+    /// The connections of trusted proxies must begin with one of version 2.
+    case required
+}
+
 /// The configuration of a server. It never changes while the server runs.
 public struct ServerConfiguration: Sendable {
     // MARK: Listening
@@ -473,7 +489,7 @@ public struct ServerConfiguration: Sendable {
             Where other servers that share the store reach this one, to pass on requests for its \
             sessions. By default the address that it listens on; with 0.0.0.0 or :: there is none, \
             and its sessions are not found from elsewhere.
-            """, isAllowed: { NodeRecord.isURL($0) }),
+            """, isAllowed: { ServerConfiguration.isNodeURL($0) }),
         .integer(
             "max-saved-session-bytes", \.maxSavedSessionBytes, 0...(64 << 30), unit: "bytes",
             """

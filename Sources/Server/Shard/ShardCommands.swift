@@ -6,6 +6,7 @@
 
 import Codec
 import Session
+import Synchronization
 
 /// A request of another thread.
 enum ShardCommand: Sendable {
@@ -154,4 +155,28 @@ extension Shard {
         case .noteSecret(let record, let id): handleSecret(record, for: id)
         }
     }
+}
+
+/// The shards of a server, as far as they can be asked. Any thread.
+package final class ShardDirectory: Sendable {
+    private let shards = Mutex<[Int: @Sendable (ShardCommand) -> Void]>([:])
+
+    /// Without a shard.
+    package init() {}
+
+    /// A shard can be asked from now on.
+    func join(_ index: Int, post: @escaping @Sendable (ShardCommand) -> Void) {
+        shards.withLock { $0[index] = post }
+    }
+
+    /// A shard has ended.
+    func leave(_ index: Int) { shards.withLock { $0[index] = nil } }
+
+    /// The way to one of them; nil: it has ended, or there never was one.
+    func post(to index: Int) -> (@Sendable (ShardCommand) -> Void)? {
+        shards.withLock { $0[index] }
+    }
+
+    /// Ways to ask those that are there.
+    var all: [@Sendable (ShardCommand) -> Void] { shards.withLock { Array($0.values) } }
 }

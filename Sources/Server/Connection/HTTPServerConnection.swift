@@ -34,6 +34,13 @@
 import Codec
 import Session
 
+/// Names a survey of one shard.
+typealias SurveyID = UInt64
+/// Names a question of one shard for a session.
+typealias CallID = UInt64
+/// Names a question of one shard for ended sessions.
+typealias RecordQuestionID = UInt64
+
 /// The state of HTTP on a connection until its upgrade. An object of its own, because a WebSocket
 /// frees it.
 final class HTTPServerConnection {
@@ -133,6 +140,10 @@ final class HTTPServerConnection {
     /// Bytes that may wait behind an answer; more are not read. 64 KiB: meanwhile the connection is
     /// only read to notice that the client has left.
     static let maxPendingBehindAnswer = 64 << 10
+    /// Time that shards have to answer. 1 s: a shard that is away for longer is reported as missing.
+    static let shardPatience = Duration.seconds(1)
+    /// Time that the keeper of records has. 8 s: a database that is away is noticed after 5 s.
+    static let recordPatience = Duration.seconds(8)
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(HTTPServerConnection.self)
 
@@ -417,10 +428,10 @@ final class HTTPServerConnection {
         case .answering(.relay(let relay)): relay.deadline(configuration)
         // All of them end sooner, with an answer.
         case .answering(.record):
-            requestStart + configuration.headerTimeout + RecordQuestions.patience
+            requestStart + configuration.headerTimeout + Self.recordPatience
         case .answering(.survey), .answering(.call), .answering(.claim), .answering(.sender),
             .judging:
-            requestStart + configuration.headerTimeout + NodeRequest.patience + Survey.patience
+            requestStart + configuration.headerTimeout + NodeRequest.patience + Self.shardPatience
         // The answer that the next request waits behind may be long, and its reader slow.
         case .paused: lastReceived + configuration.keepAliveTimeout
         case .idle, .receiving, .serving, .ended:

@@ -295,3 +295,20 @@ extension JSONSchemaWriter {
         json.endArray()
     }
 }
+
+extension RouteContent {
+    /// `GET /v1/realtime`: the rest is in the AsyncAPI document.
+    static var realtime: RouteContent {
+        RouteContent(
+            query: AsyncAPIDocument.query,
+            answers: [
+                RouteAnswer(
+                    status: 101,
+                    "The connection is a WebSocket now; /asyncapi.json has its messages."
+                ),
+                RouteAnswer(
+                    status: 404, "call_id names no session that the caller may join.", .failure),
+                RouteAnswer(status: 426, "No WebSocket was asked for.", .failure),
+            ])
+    }
+}

@@ -10,9 +10,6 @@ import Codec
 import Session
 import Synchronization
 
-/// Names a survey of one shard.
-typealias SurveyID = UInt64
-
 /// A question to one shard.
 struct SurveyQuestion: Sendable {
     let query: SessionQuery
@@ -68,8 +65,8 @@ struct SessionRow: Sendable {
 
 /// A survey that waits for shards.
 struct Survey {
-    /// Time that shards have to answer. 1 s: a shard that is away for longer is reported as missing.
-    static let patience = Duration.seconds(1)
+    /// Time that shards have to answer.
+    static let patience = HTTPServerConnection.shardPatience
 
     let id: SurveyID
     let query: SessionQuery
@@ -147,28 +144,4 @@ struct SurveyTable {
     mutating func takeScan() -> SessionScan? { scans.isEmpty ? nil : scans.removeFirst() }
 
     mutating func giveBack(_ scan: SessionScan) { scans.insert(scan, at: 0) }
-}
-
-/// The shards of a server, as far as they can be asked. Any thread.
-package final class ShardDirectory: Sendable {
-    private let shards = Mutex<[Int: @Sendable (ShardCommand) -> Void]>([:])
-
-    /// Without a shard.
-    package init() {}
-
-    /// A shard can be asked from now on.
-    func join(_ index: Int, post: @escaping @Sendable (ShardCommand) -> Void) {
-        shards.withLock { $0[index] = post }
-    }
-
-    /// A shard has ended.
-    func leave(_ index: Int) { shards.withLock { $0[index] = nil } }
-
-    /// The way to one of them; nil: it has ended, or there never was one.
-    func post(to index: Int) -> (@Sendable (ShardCommand) -> Void)? {
-        shards.withLock { $0[index] }
-    }
-
-    /// Ways to ask those that are there.
-    var all: [@Sendable (ShardCommand) -> Void] { shards.withLock { Array($0.values) } }
 }

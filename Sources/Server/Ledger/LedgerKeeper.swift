@@ -13,13 +13,6 @@
 
 import Session
 
-/// The charge of one owner, as of its last settling.
-struct LedgerCharge {
-    var bytes: UInt32 = 0
-    /// The state in which it was. Nil means that it is charged nothing.
-    var state: SessionState?
-}
-
 /// Charges the owners of one shard for their memory.
 struct LedgerKeeper {
     /// Ticks between two checks of all ledgers in a debug build.

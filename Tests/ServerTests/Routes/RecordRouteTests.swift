@@ -198,7 +198,7 @@ private final class ScriptedLibrary: RecordLibrary {
         peer.send("GET /admin/records HTTP/1.1\r\nHost: localhost\r\n\r\n")
         server.run()
         #expect(peer.receive().isEmpty)
-        server.run(for: RecordQuestions.patience)
+        server.run(for: HTTPServerConnection.recordPatience)
         server.run()
         let response = try #require(
             try parseResponses(peer.receive(), answering: [.get]).responses.first)

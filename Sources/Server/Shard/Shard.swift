@@ -14,12 +14,12 @@
 //   WaitingSessions sessions whose clients are away                         Resume/
 //   OutputSchedule  what is to be flushed, limits of queued output          Connection/
 //   FrameWriter     WebSocket frames into a send buffer                     WebSocket/
-//   MessageRules    limits of messages that cost a client nothing           WebSocket/
+//   MessageRules    limits of messages that cost a client nothing           Connection/
 //   TextRequests    requests over HTTP that a model answers                 TextRequests/
-//   LedgerKeeper    what each owner is charged for its memory               Memory/
-//   MemoryWatch     looks at the memory of the process                      Memory/
-//   MemoryReturn    when freed memory goes back to the system               Memory/
-//   SurveyTable     questions of operators                                  Observation/
+//   LedgerKeeper    what each owner is charged for its memory               Ledger/
+//   MemoryWatch     looks at the memory of the process                      Ledger/
+//   MemoryReturn    when freed memory goes back to the system               Ledger/
+//   SurveyTable     questions of operators                                  Surveys/
 //   SidebandTable   calls, and connections that have joined a session       Sideband/
 //   OperatorTable   connections that watch the server                       Administration/
 //   Switchboard     what telephone lines share                              Telephony/
@@ -29,7 +29,7 @@
 //   Shutdown        the progress of the shard's end                         Lifecycle/
 //
 // Extensions of `Shard` connect these parts. ShardListener accepts, ShardConnections reads, flushes
-// and expires, ShardHTTP and ShardWebSocket give bytes their meaning. ConnectionActions has what a
+// and expires, ShardHTTP and ShardWebSocket give bytes their meaning. ShardActions does what a
 // change of a connection asks of the loop.
 
 import Codec

@@ -4,6 +4,20 @@
 // Invariant: a server within all ranges and rules keeps every promise of its documentation.
 
 extension ServerConfiguration {
+    /// Bytes of the URL of a node.
+    private static let maxURLBytes = 300
+
+    /// Whether a text is `http[s]://HOST[:PORT]`.
+    package static func isNodeURL(_ text: String) -> Bool {
+        guard text.utf8.count <= maxURLBytes else { return false }
+        let rest =
+            text.hasPrefix("http://")
+            ? text.dropFirst(7) : text.hasPrefix("https://") ? text.dropFirst(8) : ""
+        let allowed = "-._:[]"
+        return !rest.isEmpty
+            && rest.utf8.allSatisfy { $0.isASCIIAlphanumeric || allowed.utf8.contains($0) }
+    }
+
     private var objectionToTokens: String? {
         let hasKeys = jwtKeysFile != nil || jwtSecret != nil
         if !hasKeys, jwtAudience != nil || jwtIssuer != nil {
