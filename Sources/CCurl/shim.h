@@ -23,17 +23,20 @@ static inline void parley_curl_set_callbacks(
     curl_easy_setopt(easy, CURLOPT_PRIVATE, context);
 }
 typedef int (*parley_curl_seek_callback)(void *context, curl_off_t offset, int origin);
-// A PUT of `size` bytes that `read` gives; `progress` returns 1 to break it off. The answer's body goes
-// to `answer`.
+// A PUT of `size` bytes that `read` gives.
 static inline void parley_curl_set_upload(
     CURL *easy, curl_off_t size, parley_curl_data_callback read, parley_curl_seek_callback seek,
-    curl_xferinfo_callback progress, parley_curl_data_callback answer, void *context) {
+    void *context) {
     curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L);
     curl_easy_setopt(easy, CURLOPT_INFILESIZE_LARGE, size);
     curl_easy_setopt(easy, CURLOPT_READFUNCTION, read);
     curl_easy_setopt(easy, CURLOPT_READDATA, context);
     curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, seek);
     curl_easy_setopt(easy, CURLOPT_SEEKDATA, context);
+}
+// `progress` returns 1 to break the request off. The answer's body goes to `answer`.
+static inline void parley_curl_set_exchange(
+    CURL *easy, curl_xferinfo_callback progress, parley_curl_data_callback answer, void *context) {
     curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, progress);
     curl_easy_setopt(easy, CURLOPT_XFERINFODATA, context);
     curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);

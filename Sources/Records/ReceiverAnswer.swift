@@ -9,6 +9,9 @@ import Session
 final class ReceiverAnswer {
     private var beginning: [UInt8] = []
 
+    /// The beginning as text.
+    var text: String { String(decoding: beginning, as: UTF8.self) }
+
     /// The object behind a callback's context.
     static func from(_ context: UnsafeMutableRawPointer?) -> ReceiverAnswer {
         Unmanaged<ReceiverAnswer>.fromOpaque(context!).takeUnretainedValue()

@@ -100,8 +100,8 @@ public final class RecordShelf: RecordLibrary, @unchecked Sendable {
                 return .record(
                     documents: documents, recordings: recordings?.recordings(of: id) ?? [])
             case .delete(let id):
-                let state = try browser.erase(id, telling: webhooks) {
-                    recordings?.removeRecordings(of: id)
+                let state = try browser.erase(id, telling: webhooks) { () throws(RecordError) in
+                    try recordings?.removeRecordings(of: id)
                 }
                 return Self.finding(of: state)
             case .listen(let piece): return listen(to: piece)

@@ -2,7 +2,8 @@
 // `DELETE /admin/records/ID`, SessionErasure at the command line: of one session by its id, or of all that one
 // caller has had. Both go through `RecordBrowser.erase`.
 //
-// Not here: recordings that were uploaded, and those in the folders of other servers.
+// What was uploaded is noted in the folder of recordings (RecordingErasures): the server deletes it. Not
+// reached are recordings in the folders of other servers.
 //
 // Invariant: a session is deleted from the records only after its recordings are gone. Where that fails in
 // between, its record is still listed, and deleting it again finishes the work.
@@ -16,7 +17,7 @@ extension RecordBrowser {
     /// receiver of webhooks is told.
     /// - Parameters:
     ///   - webhooks: writes the webhook; nil: there is no receiver.
-    ///   - removeRecordings: removes the recordings of the session.
+    ///   - removeRecordings: deletes the recordings of the session.
     /// - Returns: what was kept; nothing is deleted where it is not `ended`.
     func erase(
         _ id: String, telling webhooks: DeletionWebhooks?,
@@ -103,12 +104,18 @@ public struct SessionErasure {
     }
 
     /// Deletes an ended session, as `check` has found it.
-    public func erase(_ id: String) throws(RecordError) {
+    /// - Returns: how many uploaded files the server is to delete.
+    @discardableResult
+    public func erase(_ id: String) throws(RecordError) -> Int {
+        var uploaded = 0
         let state = try browser.erase(id, telling: webhooks) { () throws(RecordError) in
             try requireCompleteRecordings(of: id)
-            recordings?.removeRecordings(of: [id])
+            do throws(RecordingFolderError) { uploaded = try recordings?.erase([id]) ?? 0 } catch {
+                throw RecordError("\(error)")
+            }
         }
         try check(id, state)
+        return uploaded
     }
 
     private func check(_ id: String, _ state: RecordBrowser.State) throws(RecordError) {

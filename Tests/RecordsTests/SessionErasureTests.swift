@@ -125,4 +125,28 @@ import Testing
         #expect(access("\(day)/sess_01.user.opus", F_OK) == 0)
         #expect(try RecordBrowser(folder.file()).documents("sess_0") == [])
     }
+
+    /// The server finds a note for each uploaded file. The record stays where it cannot be known what there
+    /// is.
+    @Test func whatWasUploadedIsNotedForTheServer() throws {
+        try write(["anna", "bert"])
+        let recordings = RecordingArchiveTests.Folder()
+        try recordings.leave("uploaded", Array("\nsess_0.user\nsess_0.agent\nsess_1.user".utf8))
+        try recordings.leave("uploaded", Array("\nsess_0-184512.user".utf8), in: "2026-11-24")
+        let erasure = try SessionErasure(folder.file(), recordingsFolder: recordings.path)
+        #expect(try erasure.erase("sess_0") == 3)
+        let notes = try RecordingFolder(recordings.path, maxBytes: 0).notedErasures()
+        #expect(
+            notes.map(\.place) == [
+                "2026-11-23/sess_0.agent.opus", "2026-11-23/sess_0.user.opus",
+                "2026-11-24/sess_0-184512.user.opus",
+            ])
+        let list = "\(recordings.path)/2026-11-24/uploaded"
+        #expect(unlink(list) == 0 && symlink("elsewhere", list) == 0)
+        let refusal = #expect(throws: RecordError.self) { try erasure.erase("sess_1") }
+        #expect(refusal?.description.contains("cannot read \(list)") == true)
+        #expect(try RecordBrowser(folder.file()).documents("sess_1").count == 1)
+        #expect(unlink(list) == 0)
+        #expect(try erasure.erase("sess_1") == 1)
+    }
 }

@@ -26,6 +26,9 @@ from microphone import OpusEncoder
 from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer
 from raw_session import RawSession
 from realtime_session import run
+from redis_server import RedisServer
+from resuming_caller import Caller
+from test_records import ask
 from test_signals import wait_for_log
 
 AGREED = {"consent": True}
@@ -357,7 +360,7 @@ def test_a_restart_loses_nothing(tmp_path, speech):
 
 
 class Bucket:
-    """A server that takes PUTs whose signature is right (AWS version 4), while it is up.
+    """A server that takes PUTs and DELETEs whose signature is right (AWS version 4), while it is up.
 
     It works as AWS describes it for S3 ("Create a signed request"): the path is decoded and encoded
     anew, each byte but letters, digits, -._~ and slashes; the fields `host` and all `x-amz-…` must be
@@ -366,7 +369,7 @@ class Bucket:
     ACCESS, SECRET, REGION = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG", "eu-central-1"
 
     def __init__(self, folder="/bucket/calls"):
-        self.objects, self.refused, self.is_down = {}, [], False
+        self.objects, self.deleted, self.refused, self.is_down = {}, [], [], False
         bucket = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -374,17 +377,33 @@ class Bucket:
 
             def do_PUT(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.is_taken(body):
+                    bucket.objects.setdefault(self.path, []).append(body)
+                    self.answer(200)
+
+            def do_DELETE(self):
+                if self.is_taken(b""):
+                    bucket.deleted.append(self.path)
+                    is_there = bucket.objects.pop(self.path, None)
+                    if is_there:
+                        self.answer(204)
+                    else:
+                        self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
+
+            def is_taken(self, body):
                 objection = "down" if bucket.is_down else bucket.objection(self, body)
                 if objection:
                     bucket.refused.append(objection)
-                else:
-                    bucket.objects.setdefault(self.path, []).append(body)
-                answer = b"<Error><Code>SlowDown</Code></Error>" if objection else b""
-                self.send_response(503 if objection else 200)
-                self.send_header("Content-Type", "application/xml")
-                self.send_header("Content-Length", str(len(answer)))
+                    self.answer(503, b"<Error><Code>SlowDown</Code></Error>")
+                return not objection
+
+            def answer(self, status, body=b""):
+                self.send_response(status)
+                if status != 204:
+                    self.send_header("Content-Type", "application/xml")
+                    self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(answer)
+                self.wfile.write(body)
 
             def log_message(self, *_):
                 pass
@@ -432,7 +451,7 @@ class Bucket:
         headers = "".join(f"{name}:{' '.join(request.headers[name].split())}\n" for name in names)
         path, _, query = request.path.partition("?")
         path = urllib.parse.quote(urllib.parse.unquote(path), safe="/-_.~")
-        canonical = "\n".join(["PUT", path, query, headers, ";".join(names), digest])
+        canonical = "\n".join([request.command, path, query, headers, ";".join(names), digest])
         text = "\n".join([
             "AWS4-HMAC-SHA256", date, scope, hashlib.sha256(canonical.encode()).hexdigest()])
         key = f"AWS4{self.SECRET}".encode()
@@ -476,7 +495,7 @@ def test_complete_files_are_put_to_a_server_that_was_away(tmp_path, speech):
         bucket.is_down = False
         with ParleyServer(*options, *bucket.options()) as server:
             wait_for(lambda: server.metric("parley_recording_uploads_total") == "2")
-        assert not list(tmp_path.glob("*/*"))
+        assert not list(tmp_path.glob("*/*.opus"))
         assert set(bucket.refused) == {"down"}
         day = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-")
         assert all(path.startswith(f"/bucket/calls/{day}") for path in bucket.objects)
@@ -484,6 +503,121 @@ def test_complete_files_are_put_to_a_server_that_was_away(tmp_path, speech):
         assert names == {
             f"{name}.{side}.opus" for name in (first, second) for side in ("user", "agent")}
         assert all(len(bodies) == 1 for bodies in bucket.objects.values())
+
+
+def test_a_deletion_reaches_what_was_uploaded(tmp_path, speech):
+    """One session is deleted over HTTP while the bucket is away, another where no server runs, and a third at
+    the command line while one does."""
+    folder, records = tmp_path / "recordings", str(tmp_path / "records.db")
+    options = [
+        *DEAF, "--recordings", "all", "--recordings-folder", str(folder), "--records", records]
+
+    async def speak(server):
+        async with session(server, audio=audio("audio/opus")) as raw:
+            await say(raw, opus(speech[: 9_600]))
+            return raw.id
+
+    def metric(server, name):
+        return int(server.metric(f"parley_recording_{name}"))
+
+    def delete(identifier):
+        """The command line, with the server's settings in a file."""
+        config = tmp_path / "parley.json"
+        config.write_text(json.dumps({
+            "records": records, "recordings-folder": str(folder), "recordings-url": bucket.url}))
+        return subprocess.run(
+            [BINARY, "sessions", "delete", identifier, "--yes", "--config", str(config)],
+            text=True, capture_output=True, timeout=HANG_GUARD)
+
+    def ended(server, identifier):
+        return any(row["id"] == identifier for row in ask(server, "/admin/records")[1]["data"])
+
+    def names():
+        return {path.rsplit("/", 1)[1].split(".")[0] for path in bucket.objects}
+
+    with Bucket() as bucket:
+        with ParleyServer(*options, *bucket.options()) as server:
+            first, second, third, other = [
+                asyncio.run(asyncio.wait_for(speak(server), HANG_GUARD)) for _ in range(4)]
+            wait_for(lambda: metric(server, "uploads_total") == 8)
+            assert names() == {first, second, third, other}
+            wait_for(lambda: all(ended(server, each) for each in (first, second, third, other)))
+            bucket.is_down = True
+            assert ask(server, f"/admin/records/{first}", "DELETE") == (204, None)
+            wait_for(lambda: metric(server, "failed_erasures_total") >= 2)
+            assert metric(server, "pending_erasures") == 2
+            log = wait_for_log(server, "a recording was not deleted")
+            (line,) = [line for line in log.splitlines() if "service failed" in line]
+            assert "service=uploads" in line and "status=503" in line and first in line, line
+            server.expected_status = -signal.SIGKILL
+            server.process.kill()
+            server.process.wait()
+        done = delete(second)
+        assert done.returncode == 0, done
+        assert done.stderr.splitlines() == [
+            "parley: 1 deleted", "parley: 2 uploaded files: the server deletes them at recordings-url, "
+            "within seconds or after its next start"]
+        assert names() == {first, second, third, other} and len(list(folder.glob("erase/*"))) == 4
+        # One is gone already, which the bucket says with 404.
+        gone, *_ = [path for path in bucket.objects if second in path]
+        del bucket.objects[gone]
+        bucket.is_down = False
+        with ParleyServer(*options, *bucket.options()) as server:
+            wait_for(lambda: metric(server, "erasures_total") == 4)
+            assert metric(server, "pending_erasures") == 0 and names() == {third, other}
+            assert gone.rsplit("/", 1)[1] in wait_for_log(server, "is not at the server of uploads")
+            assert delete(third).returncode == 0
+            wait_for(lambda: metric(server, "erasures_total") == 6)
+            assert metric(server, "failed_erasures_total") == 0
+        assert names() == {other} and set(bucket.refused) == {"down"}
+        assert len(bucket.deleted) == 6 and not list(folder.glob("erase/*"))
+
+
+@pytest.mark.skipif(not RedisServer.INSTALLED, reason="redis-server is not installed")
+def test_a_withdrawn_consent_reaches_what_was_uploaded_before_a_restart(tmp_path, speech):
+    packets = opus(speech[: 9_600])
+
+    async def speak(caller):
+        for packet in packets:
+            await caller.connection.send(packet)
+        # A restart waits for audio that no turn has taken.
+        await caller.send("input_audio_buffer.clear")
+        await caller.until("input_audio_buffer.cleared")
+
+    async def first_part(server):
+        caller = Caller(server)
+        await caller.open()
+        await caller.configure(recording=AGREED, audio=audio("audio/opus"))
+        await speak(caller)
+        server.process.terminate()
+        with pytest.raises(websockets.ConnectionClosed):
+            while True:
+                await caller.next()
+        return caller
+
+    async def second_part(caller, server):
+        caller.server = server
+        assert (await caller.come_back())["type"] == "parley.resumed"
+        await speak(caller)
+        await asyncio.to_thread(wait_for, lambda: list(tmp_path.glob("*/*.part")))
+        await caller.configure(recording={"consent": False})
+        await caller.close()
+
+    with Bucket() as bucket, RedisServer() as redis:
+        options = [
+            *DEAF, "--recordings", "asked", "--recordings-folder", str(tmp_path), *bucket.options(),
+            "--store", redis.url, "--drain-delay-ms", "0", "--drain-jitter-ms", "0"]
+        with ParleyServer(*options) as server:
+            caller = asyncio.run(asyncio.wait_for(first_part(server), HANG_GUARD))
+            # A second signal would end it at once.
+            assert server.process.wait() == 0
+        with ParleyServer(*options) as server:
+            wait_for(lambda: len(bucket.objects) == 2)
+            run(second_part(caller, server))
+            wait_for(lambda: server.metric("parley_recording_erasures_total") == "2")
+            assert server.metric("parley_recordings") == "0"
+        assert not bucket.objects and not bucket.refused and len(bucket.deleted) == 2
+        assert not [*tmp_path.glob("*/*.opus*"), *tmp_path.glob("erase/*")]
 
 
 def test_names_are_signed_as_s3_encodes_them(tmp_path, speech):
@@ -497,6 +631,12 @@ def test_names_are_signed_as_s3_encodes_them(tmp_path, speech):
         ) as server:
             run(speak(server))
             wait_for(lambda: server.metric("parley_recording_uploads_total") == "2")
+            (path, _) = bucket.objects
+            name = path.rsplit("/", 1)[1].removesuffix(".opus")
+            (tmp_path / "erase").mkdir()
+            (tmp_path / "erase" / f"{path.split('/')[-2]}.{name}").touch()
+            wait_for(lambda: server.metric("parley_recording_erasures_total") == "1")
+            assert bucket.deleted == [path]
         assert bucket.refused == []
         start = "/bucket/our%20calls/year%3D2026/a%40b%2B%28c%29~/"
         assert all(path.startswith(start) for path in bucket.objects), list(bucket.objects)

@@ -27,8 +27,7 @@ struct RecordedFile: Equatable, Sendable {
 
     private init?(_ file: String, on day: String, in folder: String) {
         let parts = file.split(separator: ".", maxSplits: 2, omittingEmptySubsequences: false)
-        guard parts.count == 3, Self.isName(parts[0]),
-            Self.tracks.contains(String(parts[1])),
+        guard parts.count == 3, Self.isName(parts[0]), Self.tracks.contains(String(parts[1])),
             [Self.ending, Self.partEnding].contains(".\(parts[2])")
         else { return nil }
         path = "\(folder)/\(day)/\(file)"
@@ -46,9 +45,12 @@ struct RecordedFile: Equatable, Sendable {
         String(path.dropLast(track.count + 1 + (isComplete ? Self.ending : Self.partEnding).count))
     }
 
-    /// The session: the name up to the numbers that RecordingFolder has put behind it.
-    var sessionID: String {
-        var id = name[...]
+    /// The session that it is of.
+    var sessionID: String { Self.sessionID(of: name[...]) }
+
+    /// The session of a recording: its name up to the numbers that RecordingFolder has put behind it.
+    static func sessionID(of name: Substring) -> String {
+        var id = name
         while let dash = id.lastIndex(of: "-"), dash > id.startIndex {
             let number = id[id.index(after: dash)...]
             guard !number.isEmpty, number.utf8.allSatisfy({ (48...57).contains($0) }) else { break }
@@ -75,13 +77,21 @@ struct RecordedFile: Equatable, Sendable {
             }
     }
 
-    /// The files of recordings in a folder, in the order of their names.
-    /// - Parameter prefix: what their names begin with; empty: all files.
-    static func all(in folder: String, named prefix: String = "") -> [RecordedFile] {
-        days(in: folder).flatMap { day in
-            entries(of: "\(folder)/\(day)").filter { $0.hasPrefix(prefix) }
-                .compactMap { RecordedFile($0, on: day, in: folder) }
-        }
+    /// The files of recordings in a folder, in the order of their names. Days that cannot be read are
+    /// left out.
+    /// - Parameter sessions: only files of these; nil: all files.
+    static func all(in folder: String, of sessions: Set<String>? = nil) -> [RecordedFile] {
+        days(in: folder).flatMap { (try? all(on: $0, in: folder, of: sessions)) ?? [] }
+    }
+
+    /// The files of one day.
+    /// - Throws: where the day cannot be read.
+    static func all(
+        on day: String, in folder: String, of sessions: Set<String>?
+    ) throws(RecordingFolderError) -> [RecordedFile] {
+        try entries(of: "\(folder)/\(day)") { entry in
+            sessions?.contains(sessionID(of: entry.prefix { $0 != "." })) ?? true
+        }.compactMap { RecordedFile($0, on: day, in: folder) }
     }
 
     /// The complete file of a recording; nil: the folder does not have it.
@@ -111,21 +121,33 @@ struct RecordedFile: Equatable, Sendable {
 
     /// The days in a folder, in order.
     static func days(in folder: String) -> [String] {
-        entries(of: folder).filter { name in
-            let form = name.utf8.map { (48...57).contains($0) ? UInt8(ascii: "0") : $0 }
-            return form.elementsEqual("0000-00-00".utf8)
-        }
+        (try? entries(of: folder, where: isDay)) ?? []
     }
 
-    private static func entries(of folder: String) -> [String] {
-        guard let directory = opendir(folder) else { return [] }
+    /// Whether a name is a day: `2026-11-23`.
+    static func isDay(_ name: String) -> Bool {
+        let form = name.utf8.lazy.map { (48...57).contains($0) ? UInt8(ascii: "0") : $0 }
+        return form.elementsEqual("0000-00-00".utf8)
+    }
+
+    /// The wanted names in a folder, in order. What is no folder has none.
+    /// - Throws: where it cannot be read.
+    static func entries(
+        of folder: String, where isWanted: (String) -> Bool
+    ) throws(RecordingFolderError) -> [String] {
+        guard let directory = opendir(folder) else {
+            guard errno == ENOENT || errno == ENOTDIR else {
+                throw RecordingFolderError(path: folder, code: errno, purpose: .read)
+            }
+            return []
+        }
         defer { closedir(directory) }
         var names: [String] = []
         while let entry = readdir(directory) {
-            names.append(
-                withUnsafePointer(to: &entry.pointee.d_name) {
-                    $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-                })
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if isWanted(name) { names.append(name) }
         }
         return names.sorted()
     }

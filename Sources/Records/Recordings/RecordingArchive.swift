@@ -2,7 +2,7 @@
 // waited for by a shard: what finds no room is dropped, counted, and leaves a gap of its length.
 //
 // All chunks of a session go to the same thread, which has the session's files. RecordingUploads
-// takes complete files to another server, RecordingRemovals removes them.
+// takes complete files to another server and deletes them there, RecordingRemovals removes them here.
 
 import Codec
 import Logging
@@ -47,9 +47,10 @@ public final class RecordingArchive: RecordingKeeper {
         if recovered > 0 {
             logger.info("recordings recovered", metadata: ["files": "\(recovered)"])
         }
-        let uploads = settings.upload.map { RecordingUploads($0, of: folder, logger: logger) }
+        let uploads = settings.upload.flatMap { RecordingUploads($0, of: folder, logger: logger) }
         self.uploads = uploads
-        let removals = RecordingRemovals(from: folder, after: settings.days, logger: logger)
+        let removals = RecordingRemovals(
+            from: folder, uploads, after: settings.days, logger: logger)
         self.removals = removals
         let queued = QueuedBytes(limit: settings.maxQueuedBytes)
         writers = (0..<max(1, settings.threads)).map { _ in
@@ -101,15 +102,18 @@ public final class RecordingArchive: RecordingKeeper {
         return (bytes, file.bytes)
     }
 
-    /// Removes the complete recordings of a session from the folder, and what is still being written of
-    /// one that has just ended.
-    func removeRecordings(of sessionID: String) {
+    /// Deletes the complete recordings of a session, also where they were uploaded, and what is still
+    /// being written of one that has just ended.
+    /// - Throws: where that is not done to the end. Calling it again finishes the work.
+    func removeRecordings(of sessionID: String) throws(RecordError) {
         let now = MonotonicClock.now
         keep(
             RecordingChunk(
                 sessionID: sessionID, isContinued: true, startedAt: now, takenAt: now,
                 user: RecordedAudio(), agent: RecordedAudio(), sequel: .discard))
-        for file in folder.completeFiles(of: sessionID) { folder.remove(file.path) }
+        do throws(RecordingFolderError) { try removals.erase([sessionID]) } catch {
+            throw RecordError("\(error)")
+        }
     }
 
     /// Writes what waits and closes all files. Files that are not uploaded yet wait for the next

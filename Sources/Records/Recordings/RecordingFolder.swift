@@ -4,6 +4,8 @@
 //   DIR/2026-11-23/sess_AbC.agent.opus         the agent as played
 //   DIR/2026-11-23/sess_AbC-184512.user.opus   the session went on elsewhere, from 18:45:12 UTC on
 //   DIR/2026-11-23/sess_AbD.user.opus.part     one that is still being written
+//   DIR/2026-11-23/uploaded                    names of files that were sent elsewhere (UploadList)
+//   DIR/erase/2026-11-23.sess_AbC.user         one that is to be deleted there (RecordingErasures)
 //
 // A file that is being written is locked (flock), so that a process that starts beside another leaves
 // its files alone. Files and folders can be read by their owner only. Whatever has another form of
@@ -22,7 +24,8 @@ final class RecordingFolder: Sendable {
     /// Recordings of one session with the same name, at most.
     private static let maxParts = 99
 
-    private let path: String
+    /// Where it is.
+    let path: String
     private let maxBytes: Int
     private let bytes = Atomic<Int>(0)
 
@@ -32,7 +35,7 @@ final class RecordingFolder: Sendable {
         self.path = path
         self.maxBytes = maxBytes
         guard mkdir(path, 0o700) == 0 || errno == EEXIST, access(path, W_OK | X_OK) == 0 else {
-            throw RecordingFolderError(path: path, code: errno)
+            throw RecordingFolderError(path: path, code: errno, purpose: .write)
         }
         recount()
     }
@@ -86,9 +89,6 @@ final class RecordingFolder: Sendable {
             .filter { $0 != ":" }
     }
 
-    /// The part of a path below the folder.
-    func name(of file: String) -> String { String(file.dropFirst(path.count + 1)) }
-
     // MARK: Files
 
     /// All files of recordings, complete or not, in the order of their names.
@@ -101,35 +101,34 @@ final class RecordingFolder: Sendable {
 
     /// The complete files of a session's recordings, in the order of their names.
     func completeFiles(of sessionID: String) -> [RecordedFile] {
-        RecordedFile.all(in: path, named: sessionID)
-            .filter { $0.isComplete && $0.sessionID == sessionID }
+        RecordedFile.all(in: path, of: [sessionID]).filter(\.isComplete)
     }
 
     /// The files of a session that are being written, or that a killed server has left.
     func unfinishedFiles(of sessionID: String) -> [RecordedFile] {
-        RecordedFile.all(in: path, named: sessionID)
-            .filter { !$0.isComplete && $0.sessionID == sessionID }
+        RecordedFile.all(in: path, of: [sessionID]).filter { !$0.isComplete }
     }
 
     /// Removes a file.
-    func remove(_ file: String) {
+    /// - Returns: 0, or `errno` where it is not removed.
+    @discardableResult
+    func remove(_ file: String) -> Int32 {
         var status = stat()
-        if lstat(file, &status) == 0, unlink(file) == 0 { note(-Int(status.st_size)) }
+        guard lstat(file, &status) == 0, unlink(file) == 0 else { return errno }
+        note(-Int(status.st_size))
+        return 0
     }
 
-    /// Removes complete files of recordings that began before a day.
-    /// - Returns: how many.
+    /// Removes complete files of recordings that began before a day, and the lists of what was uploaded
+    /// of them.
+    /// - Returns: how many recordings' files.
     func removeRecordings(before day: String) -> Int {
         let old = files().filter { $0.isComplete && $0.day < day }
         for file in old { remove(file.path) }
-        return old.count
-    }
-
-    /// Removes the complete files of some sessions.
-    func removeRecordings(of sessionIDs: Set<String>) {
-        for file in files() where file.isComplete && sessionIDs.contains(file.sessionID) {
-            remove(file.path)
+        for found in RecordedFile.days(in: path) where found < day {
+            UploadList(of: found, in: path).remove()
         }
+        return old.count
     }
 
     /// Removes days before a day that have no files. Later ones may be about to get some.
@@ -140,11 +139,19 @@ final class RecordingFolder: Sendable {
 
 /// Why a folder cannot be used.
 public struct RecordingFolderError: Error, CustomStringConvertible, Sendable {
+    /// What it was to be used for.
+    enum Purpose: String {
+        case read
+        case write = "write to"
+        case remove
+    }
+
     let path: String
     let code: Int32
+    let purpose: Purpose
 
     /// One clause.
     public var description: String {
-        "recordings-folder: cannot write to \(path): \(String(cString: strerror(code)))"
+        "recordings-folder: cannot \(purpose.rawValue) \(path): \(String(cString: strerror(code)))"
     }
 }

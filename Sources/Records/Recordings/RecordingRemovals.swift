@@ -1,6 +1,9 @@
 // Removes recordings: those that are too old, and those whose user has withdrawn the consent after they
 // were complete. Walking a large folder takes time, so that no thread that writes does it.
 //
+// Age removes what is in the folder. A withdrawn consent, and an operator's deletion, reach what was
+// uploaded, too (RecordingErasures).
+//
 // Invariant: only complete files of recordings are removed. A session that asks again and again costs
 // one walk at a time.
 
@@ -13,6 +16,8 @@ import Session
 final class RecordingRemovals: @unchecked Sendable {
     /// Time between two looks for what is too old. An hour: the age counts in days.
     private static let interval = Duration.seconds(3_600)
+    /// Time after which what could not be removed is tried again. A minute: a disk has failed.
+    private static let pause = Duration.seconds(60)
     private static let secondsOfDay = 86_400
 
     /// Guards everything below; signalled for each session and for the end.
@@ -22,25 +27,48 @@ final class RecordingRemovals: @unchecked Sendable {
     private var thread: BackgroundThread?
 
     private let folder: RecordingFolder
+    private let uploads: RecordingUploads?
     private let days: Int
     private let logger: Logger
 
-    /// - Parameter days: how long recordings are kept after the day on which they began; 0: for ever.
-    init(from folder: RecordingFolder, after days: Int, logger: Logger) {
+    /// - Parameters:
+    ///   - uploads: deletes what was uploaded; nil: nothing is.
+    ///   - days: how long recordings are kept after the day on which they began; 0: for ever.
+    init(
+        from folder: RecordingFolder, _ uploads: RecordingUploads?, after days: Int, logger: Logger
+    ) {
         self.folder = folder
+        self.uploads = uploads
         self.days = days
         self.logger = logger
+        warn(ofErasures: folder.notedErasures().count)
         thread = BackgroundThread("removals", niceness: BackgroundThread.addedNiceness) {
             [self] in run()
         }
     }
 
-    /// Removes the complete recordings of a session, soon.
-    func removeAll(of sessionID: String) {
+    /// Deletes the complete recordings of a session, soon.
+    func eraseSoon(_ sessionID: String) {
         lock.withLock {
             unwanted.insert(sessionID)
             lock.signal()
         }
+    }
+
+    /// Deletes the complete recordings of sessions, now: in the folder, and by notes where they were
+    /// uploaded.
+    func erase(_ sessions: Set<String>) throws(RecordingFolderError) {
+        let count = try folder.erase(sessions)
+        guard count > 0 else { return }
+        uploads?.lookForErasures()
+        warn(ofErasures: count)
+    }
+
+    private func warn(ofErasures count: Int) {
+        guard uploads == nil, count > 0 else { return }
+        logger.warning(
+            "uploaded recordings wait to be deleted: recordings-url is not set",
+            metadata: ["files": "\(count)"])
     }
 
     /// Removes what is unwanted, and ends.
@@ -56,14 +84,34 @@ final class RecordingRemovals: @unchecked Sendable {
 
     private func run() {
         var due = MonotonicClock.now
+        var left: Set<String> = []
         while true {
             if due <= MonotonicClock.now {
                 removeOld()
-                due = MonotonicClock.now + Self.interval
+                left = eraseOrKeep(left)
+                due = MonotonicClock.now + (left.isEmpty ? Self.interval : Self.pause)
             }
             let (sessions, isLast) = next(before: due)
-            if !sessions.isEmpty { folder.removeRecordings(of: sessions) }
+            left.formUnion(eraseOrKeep(sessions))
             if isLast { return }
+            if !left.isEmpty { due = min(due, MonotonicClock.now + Self.pause) }
+        }
+    }
+
+    /// - Returns: the sessions that are to be tried again.
+    private func eraseOrKeep(_ sessions: Set<String>) -> Set<String> {
+        guard !sessions.isEmpty else { return [] }
+        do throws(RecordingFolderError) {
+            try erase(sessions)
+            return []
+        } catch {
+            logger.error(
+                "recordings whose consent was withdrawn are not deleted, and will be tried again",
+                metadata: [
+                    "sessions": "\(sessions.sorted().joined(separator: ", "))",
+                    "reason": "\(error)",
+                ])
+            return sessions
         }
     }
 

@@ -139,7 +139,7 @@ final class RecordingWriter: @unchecked Sendable {
             recording.discard()
             lock.withLock { tally.open -= 1 }
         }
-        if chunk.isContinued { removals.removeAll(of: chunk.sessionID) }
+        if chunk.isContinued { removals.eraseSoon(chunk.sessionID) }
     }
 
     /// The recording that a chunk belongs to. A file is made when there is audio for it.
@@ -161,15 +161,15 @@ final class RecordingWriter: @unchecked Sendable {
     }
 
     private func finish(_ recording: OpenRecording, at end: Instant?) {
-        let paths = recording.finish(at: end)
+        let files = recording.finish(at: end)
         count(recording)
-        let isWhole = paths.count == RecordedFile.tracks.count
+        let isWhole = files.count == RecordedFile.tracks.count
         lock.withLock {
             tally.open -= 1
             if isWhole { tally.finished += 1 }
         }
         if !isWhole { warn("a file is gone from its folder") }
-        uploads?.add(paths)
+        uploads?.add(files)
     }
 
     private func count(_ recording: OpenRecording) {
@@ -238,14 +238,16 @@ private final class OpenRecording {
 
     /// Ends both files at the same position.
     /// - Parameter end: when the recording ended; nil: with the last audio.
-    /// - Returns: the paths of those that are there.
-    func finish(at end: Instant?) -> [String] {
+    /// - Returns: those that are there.
+    func finish(at end: Instant?) -> [UploadedFile] {
         user.append(RecordedAudio(), at: nil)
         agent.append(RecordedAudio(), at: nil)
         let lasted = end.map { max(0, ($0 - startedAt).wholeMilliseconds) } ?? 0
         let samples = max(
             SampleRate.hz48000.samples(inMilliseconds: lasted), user.position, agent.position)
-        return [user, agent].compactMap { $0.finish(playing: samples) ? $0.path : nil }
+        return [user, agent].compactMap {
+            $0.finish(playing: samples) ? UploadedFile(path: $0.path) : nil
+        }
     }
 
     func discard() {

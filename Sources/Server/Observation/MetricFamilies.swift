@@ -536,6 +536,16 @@ extension MetricFamily {
             .counter, "parley_recording_failed_uploads_total",
             "Attempts to upload a file that failed. The file waits for another.",
             { $0.failedUploads }),
+        recording(
+            .gauge, "parley_recording_pending_erasures",
+            "Uploaded files that wait to be deleted where they are.", { $0.pendingErasures }),
+        recording(
+            .counter, "parley_recording_erasures_total", "Uploaded files that were deleted.",
+            { $0.erasures }),
+        recording(
+            .counter, "parley_recording_failed_erasures_total",
+            "Attempts to delete an uploaded file that failed. It waits for another.",
+            { $0.failedErasures }),
     ]
 
     /// A count of the keeper of recordings, where there is one.

@@ -145,6 +145,12 @@ public struct RecordingCounts: Equatable, Sendable {
     public var uploads = 0
     /// Attempts to upload that failed. The files wait for another.
     public var failedUploads = 0
+    /// Uploaded files that wait to be deleted where they are.
+    public var pendingErasures = 0
+    /// Uploaded files that were deleted there.
+    public var erasures = 0
+    /// Attempts to delete them that failed. The files wait for another.
+    public var failedErasures = 0
 
     /// All zero.
     public init() {}

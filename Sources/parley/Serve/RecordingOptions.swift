@@ -52,13 +52,14 @@ struct RecordingOptions: Sendable {
             "recordings-retention-days", \.retentionDays, 0...36_500, unit: "days",
             """
             How long complete files are kept in the folder after the day (UTC) on which they began, \
-            uploaded or not. 0 is until they are uploaded or removed by others.
+            uploaded or not, and names of uploaded ones, by which a deletion reaches them. 0 is until \
+            they are uploaded or removed by others; names are then kept for ever.
             """),
         .url(
             "recordings-url", \.url,
             """
             Where complete files go by PUT: their day and name are appended. A file stays in the \
-            folder until that server has taken it.
+            folder until that server has taken it. A deletion goes there as DELETE.
             """),
         .serviceKey(
             "recordings-url-key", \.key,

@@ -10,10 +10,10 @@ struct DeleteSessionsCommand: ParsableCommand {
         abstract: "Delete the record and the recordings of a session, or of all of one caller.",
         discussion: """
             Without --yes it only lists what would be deleted. Sessions that have not ended are left. \
-            It does what DELETE /admin/records/ID does: recordings in the server's folder go, too, and \
-            the server tells the receiver of webhooks. So it needs the server's settings: its \
-            configuration file, its variables, or the options below. Recordings that were uploaded are \
-            not reached.
+            It does what DELETE /admin/records/ID does: recordings in the server's folder go, too; what \
+            was uploaded of them the server deletes where it is, and it tells the receiver of webhooks. \
+            So it needs the server's settings: its configuration file, its variables, or the options \
+            below.
 
               parley sessions delete --caller +49301234567 --config parley.yaml --yes
             """)
@@ -59,9 +59,9 @@ struct DeleteSessionsCommand: ParsableCommand {
                 "records-spool": recordsSpool,
             ])
             let records = try RecordPlaceOptions.named(by: settings)
-            let found: Int
+            let (found, uploaded): (Int, Int)
             do throws(RecordError) {
-                found = try delete(
+                (found, uploaded) = try delete(
                     from: SessionErasure(
                         records, recordingsFolder: settings.recordings.folder,
                         telling: settings.records.deletionWebhooks))
@@ -75,6 +75,11 @@ struct DeleteSessionsCommand: ParsableCommand {
             }
             reportLine(
                 yes ? "\(found) deleted" : "nothing is deleted yet: --yes deletes these \(found)")
+            if uploaded > 0 {
+                reportLine(
+                    "\(uploaded) uploaded files: the server deletes them at recordings-url, within "
+                        + "seconds or after its next start")
+            }
             let missed = notReached(settings)
             if !missed.isEmpty { reportLine("not reached: \(missed.joined(separator: "; "))") }
         }
@@ -90,25 +95,24 @@ struct DeleteSessionsCommand: ParsableCommand {
         if settings.records.webhookURL == nil, !place.hasConfiguration {
             missed.append("the receiver of webhooks (no webhook-url is set)")
         }
-        if settings.recordings.url != nil {
-            missed.append(
-                "what was uploaded to recordings-url: delete there what begins with these ids")
-        }
         return missed
     }
 
     /// Deletes, or only lists; prints the ids.
-    /// - Returns: how many sessions there are.
-    private func delete(from erasure: SessionErasure) throws(RecordError) -> Int {
+    /// - Returns: how many sessions there are, and how many uploaded files the server is to delete.
+    private func delete(
+        from erasure: SessionErasure
+    ) throws(RecordError) -> (found: Int, uploaded: Int) {
         let found = try caller.map { caller throws(RecordError) in
             try erasure.sessions(of: caller)
         }
         // One that cannot be deleted refuses all, before anything is gone.
         for id in found ?? ids { try erasure.check(id) }
+        var uploaded = 0
         for id in found ?? ids {
-            if yes { try erasure.erase(id) }
+            if yes { uploaded += try erasure.erase(id) }
             print(id)
         }
-        return (found ?? ids).count
+        return ((found ?? ids).count, uploaded)
     }
 }

@@ -12,7 +12,7 @@ import Testing
 
 @Suite struct RecordingArchiveTests {
     /// A folder that is removed with the test.
-    private final class Folder {
+    final class Folder {
         let path: String
 
         init() {
@@ -247,6 +247,21 @@ import Testing
         )
     }
 
+    /// What was uploaded before a restart waits to be deleted where it is.
+    @Test func aConsentThatIsWithdrawnReachesWhatWasUploaded() throws {
+        let folder = Folder()
+        let list = "\nsess_1.user\nsess_1-184512.agent\nsess_10.user"
+        try folder.leave("uploaded", Array(list.utf8))
+        let recordings = try folder.recordings()
+        recordings.keep(Self.chunk(Self.opus(from: 0), at: 1_000, isContinued: true))
+        recordings.keep(Self.chunk(at: 2_000, .discard, isContinued: true))
+        recordings.shutdown()
+        #expect(
+            folder.places.filter { $0.hasPrefix("erase/") }.sorted() == [
+                "erase/2026-11-23.sess_1-184512.agent", "erase/2026-11-23.sess_1.user",
+            ])
+    }
+
     // MARK: Limits
 
     @Test func allThreadsShareTheRoomForWhatWaits() {
@@ -374,10 +389,14 @@ import Testing
         for day in kept { try folder.leave("sess_1.user.opus", [1, 2, 3], in: day) }
         let gone = RecordingFolder.day(now - 32 * 86_400)
         try folder.leave("sess_1.user.opus", [1, 2, 3], in: gone)
+        // The lists go with the files of their day, notes of deletions stay.
+        for day in [kept[2], gone] { try folder.leave("uploaded", [10], in: day) }
+        try folder.leave("2020-01-01.sess_1.user", [], in: "erase")
         let recordings = try folder.recordings(days: 30)
         recordings.shutdown()
         var expected = Set(Self.foreign.flatMap { [$0.0, "\($0.0)/\($0.1)"] })
         for day in kept { expected.formUnion([day, "\(day)/sess_1.user.opus"]) }
+        expected.formUnion(["\(kept[2])/uploaded", "erase", "erase/2020-01-01.sess_1.user"])
         #expect(folder.places == expected)
         #expect(recordings.counts.folderBytes == 9)
     }
