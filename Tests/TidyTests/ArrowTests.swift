@@ -134,7 +134,8 @@ private struct Arrows {
 extension TextFile {
     /// Files that compose a server of its parts, beside those that extend Shard.
     private static let composers: Set = [
-        "Shard.swift", "ShardServices.swift", "ShardCommands.swift", "ParleyServer.swift",
+        "Shard.swift", "ShardParts.swift", "ShardServices.swift", "ShardCommands.swift",
+        "ParleyServer.swift",
     ]
 
     /// Whether the file joins parts, and may name all of them.

@@ -23,12 +23,12 @@ extension Shard {
         guard services.authenticator.isOn || isLocal(request, on: connection) else {
             return send(RouteFailure.loopbackOnly.response, to: request, on: connection)
         }
-        guard !operators.isFull else {
+        guard !questions.operators.isFull else {
             return send(RouteFailure.tooManyOperators.response, to: request, on: connection)
         }
         guard let upgrade = validUpgrade(of: request, on: connection) else { return }
         let view = OperatorView(subject: caller.subject)
-        operators.insert(view, at: connection.token)
+        questions.operators.insert(view, at: connection.token)
         accept(
             upgrade, as: .operator, selecting: OperatorMessage.subprotocol, on: connection)
         guard connection.state == .webSocket else { return endSession(of: connection) }
@@ -43,7 +43,7 @@ extension Shard {
 
     /// An operator's connection ends, or closes.
     func endWatching(on connection: Connection) {
-        guard operators.remove(connection.token) != nil else { return }
+        guard questions.operators.remove(connection.token) != nil else { return }
         leaveSession(of: connection)
         perform(.settle, on: connection)
     }
@@ -51,7 +51,7 @@ extension Shard {
     /// The connection of a view, while it is shown.
     private func operatorConnection(at token: EventToken) -> (Connection, OperatorView)? {
         guard let connection = connections[token], connection.state == .webSocket,
-            let view = operators[token]
+            let view = questions.operators[token]
         else { return nil }
         return (connection, view)
     }
@@ -178,7 +178,7 @@ extension Shard {
     func receiveCommand(
         _ opcode: WebSocketOpcode, _ message: UnsafeRawBufferPointer, on connection: Connection
     ) {
-        guard connection.state == .webSocket, let view = operators[connection.token]
+        guard connection.state == .webSocket, let view = questions.operators[connection.token]
         else { return }
         guard opcode == .text else {
             return closeWebSocket(
@@ -292,7 +292,7 @@ extension Shard {
     private func refuse(
         _ call: OperatorCall, _ failure: RouteFailure, on connection: Connection
     ) {
-        operators[connection.token]?.noteRefusal(of: call)
+        questions.operators[connection.token]?.noteRefusal(of: call)
         let error = ClientEventError(code: "\(failure.code)", message: failure.message)
         send(OperatorMessage.error(error, of: call.sessionID), toOperator: connection)
     }
@@ -306,7 +306,9 @@ extension Shard {
     /// The session that was watched is over.
     func showEnd(of link: SidebandLink, on connection: Connection) {
         guard let id = sidebands.joined[connection.token]?.place.sessionID else { return }
-        if let view = operators[connection.token] { ignoreSession(of: view, on: connection) }
+        if let view = questions.operators[connection.token] {
+            ignoreSession(of: view, on: connection)
+        }
         send(OperatorMessage.notice("session.ended", of: id), toOperator: connection)
         perform(.settle, on: connection)
     }

@@ -25,7 +25,7 @@ extension Shard {
         origin: String? = nil, agent: String? = nil
     ) {
         metrics.add(reason.metric)
-        refusals.note(
+        journal.refusals.note(
             reason, of: peer, at: now, logger: logger,
             // The parsed values only: the text is the peer's.
             detail: [
@@ -83,7 +83,7 @@ extension Shard {
     /// Refuses a proxy's connection: without an answer where TLS would come next, as the client
     /// could not read it.
     private func turnAway(_ connection: Connection, _ reason: RefusalReason) {
-        guard wire == nil else { return close(connection) }
+        guard fixtures.wire == nil else { return close(connection) }
         let failure = reason.failure(retryAfterSeconds: configuration.retryAfterSeconds)
         refuse(failure.response, on: connection)
     }
@@ -99,7 +99,8 @@ extension Shard {
     ) -> JudgedRequest {
         let source = source(of: request, on: connection)
         let verdict = RequestGate.judge(
-            request, from: source, isBodyDue: isBodyDue, policy: admission.policy, routes: routes
+            request, from: source, isBodyDue: isBodyDue, policy: fixtures.admission.policy,
+            routes: fixtures.routes
         ) { route throws(RefusalReason) in
             try sender(of: request, from: source, on: route, after: answer)
         }
@@ -110,7 +111,7 @@ extension Shard {
                 reason, of: source.client,
                 host: reason == .host ? request.host : source.host, origin: origin)
             // The page that is refused by a route for applications may read the reason, and only that.
-            if routes.route(at: request.path)?.servesOtherOrigins == true {
+            if fixtures.routes.route(at: request.path)?.servesOtherOrigins == true {
                 CrossOrigin.permitAll(in: &refusal.fields)
             }
             return .answered(refusal)
@@ -122,7 +123,7 @@ extension Shard {
             let refusal = credentialRefusal(reason, on: connection)
             return .answered(share(refusal, with: request, of: route))
         case .undecided(let digest, let route):
-            guard secretLookups.isFull else { return .undecided(digest) }
+            guard questions.secrets.isFull else { return .undecided(digest) }
             return .answered(
                 share(RouteFailure.tooManySecrets.response, with: request, of: route))
         case .admitted(let route, let caller): return .admitted(route, caller)
@@ -136,14 +137,14 @@ extension Shard {
     ) -> HTTPResponse {
         guard let route, route.servesOtherOrigins else { return response }
         var response = response
-        admission.crossOrigin.permit(request, in: &response.fields)
+        fixtures.admission.crossOrigin.permit(request, in: &response.fields)
         return response
     }
 
     /// The origin of a request: client, host and scheme, with the fields of trusted proxies.
     func source(of request: HTTPRequest, on connection: Connection) -> RequestSource {
         let peer = connection.http?.client ?? .unspecified
-        var source = admission.source(of: request, sentBy: peer)
+        var source = fixtures.admission.source(of: request, sentBy: peer)
         if connection.tls != nil { source.isSecure = true }
         return source
     }
@@ -173,7 +174,7 @@ extension Shard {
         _ connection: Connection, for address: NetworkAddress
     ) -> RefusalReason? {
         releaseAddressPlace(of: connection)
-        switch admission.admit(address, at: now) {
+        switch fixtures.admission.admit(address, at: now) {
         case .admitted(let place):
             connection.addressPlace = place
             return nil
@@ -183,13 +184,13 @@ extension Shard {
 
     /// The connection counts for no address any more.
     func releaseAddressPlace(of connection: Connection) {
-        admission.limits.release(connection.addressPlace, at: now)
+        fixtures.admission.limits.release(connection.addressPlace, at: now)
         connection.addressPlace = .none
     }
 
     /// An upgrade was refused: a proxy's connection counts for no address again.
     func releaseProxiedPlace(of connection: Connection) {
-        guard let http = connection.http, admission.trusts(http.client) else { return }
+        guard let http = connection.http, fixtures.admission.trusts(http.client) else { return }
         releaseAddressPlace(of: connection)
     }
 }

@@ -12,7 +12,7 @@ extension Shard {
         guard connection.state == .webSocket else { return false }
         // By the real clock, not the peers': input that waited while the shard was away was not
         // sent at once.
-        if connection.floodBudget.spend(count, messageRules.floodRate, at: now) { return true }
+        if connection.floodBudget.spend(count, fixtures.rules.floodRate, at: now) { return true }
         metrics.add(.floodCloses)
         logger.info(
             "flood ended",
@@ -52,7 +52,7 @@ extension Shard {
             return
         }
         let isNew = connection.messageDue == Connection.noMessageDue
-        connection.messageDue = messageRules.messageDue(
+        connection.messageDue = fixtures.rules.messageDue(
             connection.messageDue, after: count, at: peerClock)
         if isNew { perform(.rearm, on: connection) }
     }

@@ -82,9 +82,9 @@ extension Shard {
     ///   are a connection's share of a tick. Bytes are no part of it: what is read in a tick is bounded.
     func spendWork(_ units: Int, byteCount: Int?, of connection: Connection) -> Int {
         let share = max(WorkPrice.least, units / 2)
-        guard let byteCount, work.isLimited else { return share }
+        guard let byteCount, clients.work.isLimited else { return share }
         let price = units + WorkPrice.text(bytes: byteCount)
-        switch work.spend(price, of: budgetOwner(of: connection), at: now) {
+        switch clients.work.spend(price, of: budgetOwner(of: connection), at: now) {
         case .goesOn: break
         case .waits:
             metrics.add(.workPauses)
@@ -115,6 +115,6 @@ extension Shard {
     /// When the budget of a connection that waits for it has filled; nil: it does not wait.
     func workDeadline(of connection: Connection) -> Instant? {
         guard connection.pauses.contains(.work) else { return nil }
-        return now + work.wait(of: budgetOwner(of: connection), at: now)
+        return now + clients.work.wait(of: budgetOwner(of: connection), at: now)
     }
 }

@@ -17,7 +17,7 @@ extension Shard {
     func profile(
         namedBy request: HTTPRequest, for caller: Caller
     ) throws(RefusalReason) -> AgentProfile? {
-        let asked = routes.route(at: request.path)?.agentName(in: request.path)
+        let asked = fixtures.routes.route(at: request.path)?.agentName(in: request.path)
         let named = asked ?? request.queryValue("agent")
         return try profile(named: named?.isEmpty == true ? nil : named, for: caller)
     }

@@ -12,7 +12,7 @@ import Session
 extension Shard {
     /// Whether a caller's question concerns other nodes too.
     func asksNodes(_ caller: Caller) -> Bool {
-        !caller.isNode && upstream != nil && !services.nodes.others.isEmpty
+        !caller.isNode && upstreams.http != nil && !services.nodes.others.isEmpty
     }
 
     /// Puts a question to all other nodes.
@@ -24,14 +24,16 @@ extension Shard {
         _ method: HTTPMethod, _ target: String, forOne isOne: Bool, for caller: Caller,
         then: @escaping @Sendable ([NodeAnswer]) -> Void
     ) {
-        guard let upstream else { return then([]) }
+        guard let upstream = upstreams.http else { return then([]) }
         let seconds = services.wallSeconds()
         let requests = services.nodes.others.compactMap {
             services.nodes.request(method, target, to: $0, for: caller, at: seconds)
         }
-        Task(executorPreference: gate.executor.task) {
+        Task(executorPreference: agents.gate.executor.task) {
             then(
-                await NodeRequest.answers(to: requests, by: upstream) { isOne && $0.status == 200 })
+                await NodeRequest.answers(to: requests, by: upstream) {
+                    isOne && $0.status == 200
+                })
         }
     }
 
@@ -45,7 +47,9 @@ extension Shard {
 
     /// Asks the other nodes which of them has something.
     func askNodesForPlace(of wanted: NodePlace, for caller: Caller, as id: CallID) {
-        let (nodes, begun, isStoreAway) = (services.nodes, now, !store.sessions.isReachable)
+        let (nodes, begun, isStoreAway) = (
+            services.nodes, now, !returning.store.sessions.isReachable
+        )
         askNodes(.get, wanted.target, forOne: true, for: caller) { [postToThisShard] answers in
             let counted = isStoreAway ? nodes.withoutSilent(answers, asked: begun) : answers
             postToThisShard(.answer(CallAnswer(toFind: counted), to: id))

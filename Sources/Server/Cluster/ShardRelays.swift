@@ -18,11 +18,11 @@ extension Shard {
         otherwise fallback: ((Connection) -> Void)? = nil
     ) {
         guard !shutdown.isStopping, !isTooLate(connection) else {
-            return answerLate(routes.stopping.response, to: request, on: connection)
+            return answerLate(fixtures.routes.stopping.response, to: request, on: connection)
         }
         let tag = tag(of: caller, sending: request, on: connection)
         // Without the fallback: a session is not taken from a server that is well.
-        guard relays.admits(tag) else {
+        guard upstreams.relays.admits(tag) else {
             return answerLate(RouteFailure.tooManyRelays.response, to: request, on: connection)
         }
         guard let node = services.nodes.node(named: name), let url = node.url,
@@ -34,17 +34,17 @@ extension Shard {
             return answerLate(RouteFailure.nodeAway.response, to: request, on: connection)
         }
         var fields = HTTPFields()
-        if routes.route(at: request.path)?.servesOtherOrigins == true {
-            admission.crossOrigin.permit(request, in: &fields)
+        if fixtures.routes.route(at: request.path)?.servesOtherOrigins == true {
+            fixtures.admission.crossOrigin.permit(request, in: &fields)
         }
         let relay = NodeRelay(
             of: request, from: tag, head: Self.head(of: request, to: url, by: passed.pass),
-            over: relays.connect(url), adding: fields, for: connection.token,
+            over: upstreams.relays.connect(url), adding: fields, for: connection.token,
             otherwise: fallback.map { serve in { [unowned connection] in serve(connection) } },
             at: peerClock)
-        relays.insert(relay)
+        upstreams.relays.insert(relay)
         metrics.add(.relaysBegun)
-        metrics.set(.relaysOpen, to: relays.count)
+        metrics.set(.relaysOpen, to: upstreams.relays.count)
         connection.http?.beginAnswer(.relay(relay))
         perform([.settle, .rearm, .watch], on: connection)
         continueRelay(on: connection)
@@ -84,14 +84,14 @@ extension Shard {
 
     /// A descriptor of a relay is ready.
     func handleRelayReady(fd: Int32, readable: Bool, writable: Bool, failed: Bool) {
-        let token = relays.handleReady(
+        let token = upstreams.relays.handleReady(
             fd: fd, readable: readable, writable: writable, failed: failed)
         if let token, let connection = connections[token] { continueRelay(on: connection) }
     }
 
     /// A relay that connects is to be looked at.
     func handleRelayTimer() {
-        for token in relays.handleTimer() {
+        for token in upstreams.relays.handleTimer() {
             if let connection = connections[token] { continueRelay(on: connection) }
         }
     }
@@ -151,13 +151,13 @@ extension Shard {
                 relay.noteStall(at: peerClock)
                 return perform(.rearm, on: connection)
             }
-            switch relay.stream.receive(into: relays.buffer) {
+            switch relay.stream.receive(into: upstreams.relays.buffer) {
             case .bytes(let count):
                 let isFirst = relay.status == nil
                 scratch.removeAll()
                 do throws(MalformedAnswer) {
                     try relay.take(
-                        UnsafeRawBufferPointer(rebasing: relays.buffer[..<count]),
+                        UnsafeRawBufferPointer(rebasing: upstreams.relays.buffer[..<count]),
                         into: &scratch, at: peerClock)
                 } catch {
                     return lose(relay, because: "its answer is not HTTP", on: connection)
@@ -224,8 +224,8 @@ extension Shard {
 
     /// A relay's connection has no use for it any more.
     func end(_ relay: NodeRelay) {
-        relays.end(relay)
-        metrics.set(.relaysOpen, to: relays.count)
+        upstreams.relays.end(relay)
+        metrics.set(.relaysOpen, to: upstreams.relays.count)
     }
 
     /// The other node was silent, or the client does not read.

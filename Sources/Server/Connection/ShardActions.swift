@@ -10,12 +10,12 @@ extension Shard {
     /// not be queued for; the queues leave out what is closed.
     @inline(__always)
     func perform(_ actions: ConnectionActions, on connection: Connection) {
-        if actions.contains(.settle) { ledgers.touch(connection) }
+        if actions.contains(.settle) { memory.ledgers.touch(connection) }
         if actions.contains(.rearm) { rearm(connection) }
         if actions.contains(.watch) { watch(connection) }
         if actions.contains(.flush) { output.schedule(connection) }
         if actions.contains(.resume) { scheduleMessages(of: connection) }
-        if actions.contains(.remove) { closed.append(connection.token.index) }
+        if actions.contains(.remove) { tickWork.closed.append(connection.token.index) }
     }
 
     /// Makes the connection's entry early enough for what it now waits for. Entries that have
@@ -64,6 +64,6 @@ extension Shard {
     private func scheduleMessages(of connection: Connection) {
         guard !connection.isUnfinished else { return }
         connection.isUnfinished = true
-        unfinished.append(connection.token.index)
+        tickWork.unfinished.append(connection.token.index)
     }
 }

@@ -78,14 +78,14 @@ extension Shard {
     private func suspendAgents(of connection: Connection) {
         guard !connection.isCongested, let live = connection.live else { return }
         connection.isCongested = true
-        gate.assumeIsolated { [token = live.token] in $0.suspend(token) }
+        agents.gate.assumeIsolated { [token = live.token] in $0.suspend(token) }
     }
 
     /// Resumes the session's agents, while the connection has its session.
     func releaseAgents(of connection: Connection) {
         guard connection.isCongested, let live = connection.live else { return }
         connection.isCongested = false
-        gate.assumeIsolated { [token = live.token] in $0.resume(token) }
+        agents.gate.assumeIsolated { [token = live.token] in $0.resume(token) }
     }
 
     // MARK: Progress
@@ -178,7 +178,7 @@ extension Shard {
     func bytesBeforeLateAudio(of connection: Connection) -> Int {
         guard let backlog = connection.backlog else { return connection.output.count }
         while let late = backlog.audio.takeLateFront(at: now) {
-            connection.output.discardFirst(late.byteCount, pool: chunks)
+            connection.output.discardFirst(late.byteCount, pool: fixtures.chunks)
             backlog.audio.handleRemoved(late.byteCount)
             noteLost(late, of: connection)
             metrics.add(.lateAudioMessages)
@@ -228,7 +228,7 @@ extension Shard {
         bytes: ShardMetric
     ) {
         guard !ranges.isEmpty, let backlog = connection.backlog else { return }
-        connection.output.remove(ranges, pool: chunks)
+        connection.output.remove(ranges, pool: fixtures.chunks)
         metrics.add(messages, ranges.count)
         metrics.add(bytes, ranges.reduce(0) { $0 + $1.count })
         noteLevel(of: connection, backlog)

@@ -37,11 +37,11 @@ extension Shard {
             connection.tls == nil || admitsRead(of: connection)
         else { return }
         perform(.settle, on: connection)
-        switch io.read(connection.handle, into: readBuffer) {
+        switch io.read(connection.handle, into: fixtures.readBuffer) {
         case .done(let count):
             metrics.add(.bytesReceived, count)
             perform(connection.handleReceived(at: peerClock), on: connection)
-            let bytes = UnsafeMutableRawBufferPointer(rebasing: readBuffer[..<count])
+            let bytes = UnsafeMutableRawBufferPointer(rebasing: fixtures.readBuffer[..<count])
             take(bytes, from: connection)
         case .wouldBlock: break
         case .ended:
@@ -125,7 +125,7 @@ extension Shard {
             switch write(piece, of: connection) {
             case .done(let count):
                 metrics.add(.bytesSent, count)
-                connection.output.removeFirst(count, pool: chunks)
+                connection.output.removeFirst(count, pool: fixtures.chunks)
                 left -= count
                 if connection.backlog != nil { handleWritten(count, on: connection) }
             case .wouldBlock, .ended:
@@ -206,7 +206,7 @@ extension Shard {
         of connection: Connection, _ body: (ConnectionTimer, Instant) -> Void
     ) {
         if let due = workDeadline(of: connection) { body(.work, due) }
-        if connection.role == .front, let due = fronts[connection.token]?.deadline {
+        if connection.role == .front, let due = clients.fronts[connection.token]?.deadline {
             body(.front, due)
         }
         let due = connection.protocolDeadline(configuration)
@@ -263,17 +263,19 @@ extension Shard {
     }
 
     func removeClosed() {
-        let count = closed.beginRound()
+        let count = tickWork.closed.beginRound()
         guard count > 0 else { return }
         for position in 0..<count {
-            guard let connection = connections[slot: closed.slot(at: position)] else { continue }
+            guard let connection = connections[slot: tickWork.closed.slot(at: position)] else {
+                continue
+            }
             releaseSocket(of: connection)
             deadlines.cancel(connection.deadline)
-            work.remove(connection.token)
-            ledgers.refund(connection)
+            clients.work.remove(connection.token)
+            memory.ledgers.refund(connection)
             connections.remove(connection)
         }
-        closed.endRound()
+        tickWork.closed.endRound()
     }
 
     /// Closes the socket of a connection, if it still has one, and lets go of all that belongs to
@@ -281,7 +283,7 @@ extension Shard {
     func releaseSocket(of connection: Connection) {
         guard connection.handle != Connection.noHandle else { return }
         endRecords(of: connection)
-        connection.output.removeAll(into: chunks)
+        connection.output.removeAll(into: fixtures.chunks)
         output.releaseBacklog(of: connection)
         releaseContexts(of: connection)
         io.close(connection.handle)

@@ -31,11 +31,15 @@ extension Shard {
 
     /// Starts accepting from a listening, non-blocking socket, which becomes the shard's own.
     /// - Throws: `IOError` when the socket cannot be watched.
-    package func listen(on handle: IOHandle) throws(IOError) { try acceptor.listen(on: handle) }
+    package func listen(on handle: IOHandle) throws(IOError) {
+        try acceptor.listen(on: handle)
+    }
 
     /// Passes the sockets of the port on to a successor that asks, until the shard stops listening.
     /// - Throws: `IOError` when the hand-over cannot be watched.
-    package func offer(_ handover: PortHandover) throws(IOError) { try acceptor.offer(handover) }
+    package func offer(_ handover: PortHandover) throws(IOError) {
+        try acceptor.offer(handover)
+    }
 
     /// A successor may have asked for the sockets of the port.
     func answerSuccessor() {
@@ -92,7 +96,9 @@ extension Shard {
     /// connection can be kept, and they would wait in the queue for nothing.
     private func turnAway(from listener: IOHandle) {
         for _ in 0..<configuration.maxAcceptsPerTick {
-            guard let (handle, peer) = acceptor.acceptOnSpare(from: listener) else { return }
+            guard let (handle, peer) = acceptor.acceptOnSpare(from: listener) else {
+                return
+            }
             refuse(handle, of: peer, .descriptors)
         }
     }
@@ -133,9 +139,9 @@ extension Shard {
         noteRefusal(reason, of: peer)
         defer { io.close(handle) }
         // The answer would be readable after a handshake only, which is what there is no place for.
-        if wire != nil { return }
-        _ = io.read(handle, into: readBuffer)
-        _ = admission.answers[reason].withUnsafeBytes { io.write(handle, $0) }
+        if fixtures.wire != nil { return }
+        _ = io.read(handle, into: fixtures.readBuffer)
+        _ = fixtures.admission.answers[reason].withUnsafeBytes { io.write(handle, $0) }
         io.finishWriting(handle)
     }
 
@@ -145,7 +151,7 @@ extension Shard {
             return refuse(handle, of: peer, .maxConnections)
         }
         let place: AddressPlace
-        switch admission.admit(peer, at: now) {
+        switch fixtures.admission.admit(peer, at: now) {
         case .admitted(let admitted): place = admitted
         case .refused(let reason):
             services.metrics.connections.subtract(1, ordering: .relaxed)
@@ -158,7 +164,7 @@ extension Shard {
         connection.addressPlace = place
         connection.http?.client = peer
         // A proxy's header comes before the TLS of its client.
-        if admission.expectsProxyHeader(from: peer) { connection.state = .proxyHeader }
+        if fixtures.admission.expectsProxyHeader(from: peer) { connection.state = .proxyHeader }
         guard connection.state == .proxyHeader || secure(connection) else {
             return discard(handle, countedAt: place)
         }
@@ -173,7 +179,7 @@ extension Shard {
     /// Closes a connection that could not be set up, after it was counted.
     private func discard(_ handle: IOHandle, countedAt place: AddressPlace) {
         services.metrics.connections.subtract(1, ordering: .relaxed)
-        admission.limits.release(place, at: now)
+        fixtures.admission.limits.release(place, at: now)
         metrics.add(.acceptFailures)
         io.close(handle)
     }

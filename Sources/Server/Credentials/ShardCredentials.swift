@@ -16,12 +16,12 @@ extension Shard {
         after answer: SecretAnswer?
     ) throws(RefusalReason) -> RequestSender {
         let address = source.client
-        let isLimited = answer == nil && !admission.isUnlimited(address)
+        let isLimited = answer == nil && !fixtures.admission.isUnlimited(address)
         let isExhausted =
             isLimited && services.authenticator.failures.isExhausted(address, at: now)
         // Before the credential is looked at: a client that guesses must not learn of a success.
         let isGuarded =
-            services.authenticator.isOn || route.carrier.map(telephoneAccess.guards) == true
+            services.authenticator.isOn || route.carrier.map(clients.telephoneAccess.guards) == true
         if isExhausted, isGuarded { throw .failedAttempts }
         do throws(RefusalReason) {
             if let pass = request.header(NodePass.field) {
@@ -31,7 +31,7 @@ extension Shard {
                 return .known(caller)
             }
             if let carrier = route.carrier,
-                let caller = try telephoneAccess.caller(
+                let caller = try clients.telephoneAccess.caller(
                     of: request, from: carrier,
                     pathSecret: route.hasSecretPath ? route.parameter(of: request.path) : nil,
                     source: source, needsCredential: services.authenticator.isOn)
@@ -199,7 +199,8 @@ extension Shard {
         guard let end = live.grant?.end else { return nil }
         switch event {
         case .sessionCreated, .sessionUpdated, .resumed:
-            return calendar.seconds(at: end, now: now, wallSeconds: services.wallSeconds())
+            return returning.calendar.seconds(
+                at: end, now: now, wallSeconds: services.wallSeconds())
         default: return nil
         }
     }

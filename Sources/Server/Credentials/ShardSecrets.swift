@@ -18,7 +18,7 @@ extension Shard {
 
     /// Leaves a secret for the other nodes.
     func share(_ record: SecretRecord, of secret: String, seconds: Int) {
-        guard let secrets = store.secrets, let bytes = record.bytes else { return }
+        guard let secrets = returning.store.secrets, let bytes = record.bytes else { return }
         secrets.share(bytes, of: SHA256Digest(of: secret), for: .seconds(seconds))
     }
 
@@ -27,7 +27,7 @@ extension Shard {
     /// The hash of a credential that the store is to be asked for; nil: the credential can be judged
     /// at once.
     func secretToAskFor(_ credential: RequestCredential) -> SHA256Digest? {
-        guard store.secrets?.isReady == true else { return nil }
+        guard returning.store.secrets?.isReady == true else { return nil }
         return services.authenticator.unknownSecret(in: credential, at: now)
     }
 
@@ -55,9 +55,9 @@ extension Shard {
     ) -> SecretLookupID {
         let client = source(of: request, on: connection).client
         let isCounted =
-            !admission.isUnlimited(client)
+            !fixtures.admission.isUnlimited(client)
             && services.authenticator.failures.spend(client, at: now)
-        return secretLookups.insert(
+        return questions.secrets.insert(
             AwaitedSender(
                 secret: secret, request: request, isHead: isHead, token: connection.token,
                 counted: isCounted ? client : nil))
@@ -65,7 +65,7 @@ extension Shard {
 
     /// The answer comes through the mailbox, and so never while a request is being judged.
     private func ask(for secret: SHA256Digest, as id: SecretLookupID) {
-        store.secrets?.find(secret) { [mailbox = inbox.mailbox] record in
+        returning.store.secrets?.find(secret) { [mailbox = inbox.mailbox] record in
             mailbox.post(.noteSecret(record, for: id))
         }
     }
@@ -75,7 +75,7 @@ extension Shard {
     /// The store has answered.
     /// - Parameter record: no bytes: there is no such secret.
     func handleSecret(_ record: Result<[UInt8], RedisError>, for id: SecretLookupID) {
-        guard let sender = secretLookups.remove(id) else { return }
+        guard let sender = questions.secrets.remove(id) else { return }
         let entry = entry(in: record)
         if let entry {
             if let client = sender.counted { services.authenticator.failures.refund(client) }

@@ -19,7 +19,7 @@ extension Shard {
         // The bytes of audio have no price: the tick's share of audio bounds them.
         var byteCount: Int? = message.count
         do throws(ClientEventError) {
-            let (event, eventID) = try eventParser.parse(
+            let (event, eventID) = try workspace.parser.parse(
                 message, in: live.dialect, audioWithin: live.session.audioLimit)
             metrics.add(event.metric)
             price = event.workPrice
@@ -32,11 +32,12 @@ extension Shard {
                 return spendWork(price, byteCount: byteCount, of: connection)
             }
             if case .inputAudioBufferAppend = event { batchReads(of: connection) }
-            if case .sessionUpdate = event { handle(eventParser.wishes, of: live) }
+            if case .sessionUpdate = event { handle(workspace.parser.wishes, of: live) }
             let admitted = live.isObserved ? admit(event, of: live) : event
             countingAudio(of: live) {
                 step(live) {
-                    $0.handle(admitted, eventID: eventID, audio: eventParser.audio.bytes, at: now)
+                    $0.handle(
+                        admitted, eventID: eventID, audio: workspace.parser.audio.bytes, at: now)
                 }
             }
         } catch {
@@ -138,7 +139,7 @@ extension Shard {
     /// Sends what was written into `scratch` as text, compressed if it pays.
     private func sendEventInScratch(on connection: Connection) {
         scratch.withUnsafeBytes {
-            if connection.isCompressed, compression.isWorthIt($0.count, for: connection) {
+            if connection.isCompressed, fixtures.compression.isWorthIt($0.count, for: connection) {
                 sendDeflated(.text, $0, on: connection)
             } else {
                 send(.text, $0, on: connection)

@@ -29,7 +29,8 @@ extension Shard {
             return handleText(message, of: live, on: connection, after: before)
         case .front:
             guard connection.state == .webSocket else { return 1 }
-            return fronts[connection.token]?.receive(opcode, message, on: connection, self) ?? 1
+            return clients.fronts[connection.token]?.receive(opcode, message, on: connection, self)
+                ?? 1
         case .sideband:
             receive(opcode, message, ofSideband: connection)
             return spendWork(0, byteCount: message.count, of: connection)
@@ -76,7 +77,7 @@ extension Shard {
     @inline(__always)
     func front(of live: LiveSession) -> (any Front, Connection)? {
         guard let connection = live.connection, connection.role == .front,
-            let front = fronts[connection.token]
+            let front = clients.fronts[connection.token]
         else { return nil }
         return (front, connection)
     }
@@ -89,13 +90,13 @@ extension Shard {
     ) {
         guard
             let (upgrade, place) = takePlace(
-                for: request, by: caller, to: routes.session(for: request), isMoved: false,
+                for: request, by: caller, to: fixtures.routes.session(for: request), isMoved: false,
                 on: connection)
         else { return }
         let front = make(place.seeker)
         accept(upgrade, as: .front, selecting: front.subprotocol, on: connection)
         guard connection.state == .webSocket else { return release(place) }
-        fronts[connection.token] = front
+        clients.fronts[connection.token] = front
         var parameters = place.parameters
         front.adapt(&parameters)
         let live = openSession(parameters, in: .ga, at: place, on: connection)
@@ -106,7 +107,7 @@ extension Shard {
 
     /// The connection of a front ends, or its session.
     func endFront(of connection: Connection) {
-        fronts.removeValue(forKey: connection.token)?.end(on: connection, self)
+        clients.fronts.removeValue(forKey: connection.token)?.end(on: connection, self)
     }
 }
 
@@ -115,9 +116,9 @@ extension Shard: FrontHost {
         _ text: [UInt8]
     ) throws(ClientEventError) -> (event: ClientEvent, wishes: ClientWishes) {
         let parsed = text.withUnsafeBytes { bytes in
-            Result { () throws(ClientEventError) in try eventParser.parse(bytes).event }
+            Result { () throws(ClientEventError) in try workspace.parser.parse(bytes).event }
         }
-        return (try parsed.get(), eventParser.wishes)
+        return (try parsed.get(), workspace.parser.wishes)
     }
 
     func send(

@@ -86,11 +86,11 @@ extension Shard {
         if let live = connection.live { add(live, to: &ledger) }
         switch connection.role {
         case .http, .echo, .client: break
-        case .front: ledger.session += fronts[connection.token]?.heldBytes ?? 0
+        case .front: ledger.session += clients.fronts[connection.token]?.heldBytes ?? 0
         case .sideband: addSideband(at: connection.token, to: &ledger)
         case .operator:
             addSideband(at: connection.token, to: &ledger)
-            ledger.session += operators[connection.token]?.heldBytes ?? 0
+            ledger.session += questions.operators[connection.token]?.heldBytes ?? 0
         }
         return ledger
     }
@@ -117,7 +117,7 @@ extension Shard {
         if live.isObserved {
             ledger.session += sidebands.observations[live.token]?.heldBytes ?? 0
         }
-        guard live.work.isBusy, let upstream else { return }
+        guard live.work.isBusy, let upstream = upstreams.http else { return }
         ledger.upstream += upstream.heldBytes(of: live.token)
     }
 
@@ -125,19 +125,19 @@ extension Shard {
 
     /// Charges the connections that the tick touched.
     func settleLedgers() {
-        for owner in gate.takeChargedOwners() {
+        for owner in agents.gate.takeChargedOwners() {
             if let live = sessions[owner] { settle(live) }
         }
-        let count = ledgers.touched.beginRound()
+        let count = memory.ledgers.touched.beginRound()
         for position in 0..<count {
-            connections.reference(inSlot: ledgers.touched.slot(at: position))?
+            connections.reference(inSlot: memory.ledgers.touched.slot(at: position))?
                 ._withUnsafeGuaranteedRef {
                     $0.isTouched = false
-                    if $0.isResting, $0.charged == ledgers.restingBytes { return }
+                    if $0.isResting, $0.charged == memory.ledgers.restingBytes { return }
                     settle($0)
                 }
         }
-        if count > 0 { ledgers.touched.endRound() }
+        if count > 0 { memory.ledgers.touched.endRound() }
         assert(isAudited, "a ledger is not what its connection holds")
     }
 
@@ -145,7 +145,7 @@ extension Shard {
     func settle(_ connection: Connection) {
         let bytes = ledger(of: connection).total
         connection.live?.session.recorder?.noteLedger(bytes: bytes)
-        ledgers.settle(connection, bytes: UInt32(clamping: bytes))
+        memory.ledgers.settle(connection, bytes: UInt32(clamping: bytes))
     }
 
     /// Charges the connection of a session's client at the end of the tick; the request, or the session
@@ -153,17 +153,17 @@ extension Shard {
     func settle(_ live: LiveSession) {
         if let connection = live.connection { return perform(.settle, on: connection) }
         if let request = textRequests[live.token] { return settle(request) }
-        guard var charge = waiting[live.token]?.charge else { return }
+        guard var charge = returning.waiting[live.token]?.charge else { return }
         let bytes = ledger(of: live).total
         live.session.recorder?.noteLedger(bytes: bytes)
-        ledgers.settle(
+        memory.ledgers.settle(
             &charge, of: live.token, bytes: UInt32(clamping: bytes), in: live.session.state)
-        waiting[live.token]?.charge = charge
+        returning.waiting[live.token]?.charge = charge
     }
 
     /// Charges a text request.
     func settle(_ request: TextRequest) {
-        ledgers.settle(
+        memory.ledgers.settle(
             &request.charge, of: request.token, isEvictable: request.isEvictable,
             bytes: UInt32(clamping: ledger(of: request).total), in: .replying)
     }
@@ -171,7 +171,7 @@ extension Shard {
     // MARK: The invariant
 
     /// Bytes that all owners of the shard are charged.
-    package var ledgerBytes: Int { ledgers.total }
+    package var ledgerBytes: Int { memory.ledgers.total }
 
     /// Whether every owner is charged what its ledger says, and the sum is the total. O(n): for tests and
     /// debug builds.
@@ -193,16 +193,16 @@ extension Shard {
             let isDue = request.live.work.isBusy
             isTrue = isTrue && (isDue || ledger(of: request).total == Int(request.charge.bytes))
         }
-        for live in waiting.tokens.compactMap({ sessions[$0] }) {
-            let charged = Int(waiting[live.token]?.charge.bytes ?? 0)
+        for live in returning.waiting.tokens.compactMap({ sessions[$0] }) {
+            let charged = Int(returning.waiting[live.token]?.charge.bytes ?? 0)
             sum += charged
             isTrue = isTrue && (live.work.isBusy || ledger(of: live).total == charged)
         }
         let isEmpty =
-            connections.count == 0 && textRequests.all.isEmpty && waiting.count == 0
-        return isTrue && sum == ledgers.total && (!isEmpty || metrics.ledgerCellsAreZero)
+            connections.count == 0 && textRequests.all.isEmpty && returning.waiting.count == 0
+        return isTrue && sum == memory.ledgers.total && (!isEmpty || metrics.ledgerCellsAreZero)
     }
 
     /// Checks all ledgers, every few ticks of a debug build.
-    private var isAudited: Bool { !ledgers.takeAuditTurn() || isBalanced }
+    private var isAudited: Bool { !memory.ledgers.takeAuditTurn() || isBalanced }
 }

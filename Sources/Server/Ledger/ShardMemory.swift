@@ -24,21 +24,22 @@ extension Shard {
 
     /// Evicts owners that have become too large, and now and then looks at the budget. Once a tick.
     func reviewMemory() {
-        if !ledgers.oversized.isEmpty { evictOversized() }
-        if memoryWatch.isDue(total: ledgers.total, at: now) { judgeMemory() }
+        if !memory.ledgers.oversized.isEmpty { evictOversized() }
+        if memory.watch.isDue(total: memory.ledgers.total, at: now) { judgeMemory() }
     }
 
     /// Whether the server has no memory for another session.
     func isShortOfMemory() -> Bool {
-        guard memoryWatch.isShort else { return false }
+        guard memory.watch.isShort else { return false }
         // An idle server takes no tick, so that the last look may be long ago.
-        if memoryWatch.isStale(at: now) { judgeMemory() }
-        return memoryWatch.isShort
+        if memory.watch.isStale(at: now) { judgeMemory() }
+        return memory.watch.isShort
     }
 
     /// Looks at the budget, and evicts the largest owners while it is exceeded.
     func judgeMemory() {
-        let finding = memoryWatch.look(total: ledgers.total, waiting: waiting.bytes, at: now)
+        let finding = memory.watch.look(
+            total: memory.ledgers.total, waiting: returning.waiting.bytes, at: now)
         if services.memory.takeReturnRequest() { returnMemory() }
         if let change = finding.change { log(change, finding) }
         if finding.waitingExcess > 0 { endWaiting(bytes: finding.waitingExcess) }
@@ -82,20 +83,20 @@ extension Shard {
     /// Where that is not enough, the next look goes on, when their memory is free.
     /// - Parameter excess: bytes that must be charged no more.
     private func evictLargest(_ excess: Int) {
-        guard memoryWatch.mayHaveLargest else {
-            return memoryWatch.wakeShardWithLargest(leastBytes: Self.leastEvictedBytes)
+        guard memory.watch.mayHaveLargest else {
+            return memory.watch.wakeShardWithLargest(leastBytes: Self.leastEvictedBytes)
         }
-        guard memoryWatch.takeEvictionTurn(at: now) else { return }
+        guard memory.watch.takeEvictionTurn(at: now) else { return }
         let candidates = largestOwners
         var next = candidates[...]
-        ledgers.setLargest(to: UInt32(clamping: next.first?.rank.value ?? 0))
+        memory.ledgers.setLargest(to: UInt32(clamping: next.first?.rank.value ?? 0))
         var left = excess
-        while left > 0, memoryWatch.mayHaveLargest, let candidate = next.popFirst() {
+        while left > 0, memory.watch.mayHaveLargest, let candidate = next.popFirst() {
             evict(candidate.token, .shortOfMemory)
             left -= candidate.rank.value
             // Owners beyond the list are charged no more than the last of it.
             let rest = candidates.count < Self.maxEvictions ? 0 : candidate.rank.value
-            ledgers.setLargest(to: UInt32(clamping: next.first?.rank.value ?? rest))
+            memory.ledgers.setLargest(to: UInt32(clamping: next.first?.rank.value ?? rest))
         }
     }
 
@@ -111,13 +112,15 @@ extension Shard {
         for request in textRequests.all where request.isEvictable {
             rank(request.token, request.charge.bytes)
         }
-        for token in waiting.tokens { rank(token, waiting[token]?.charge.bytes ?? 0) }
+        for token in returning.waiting.tokens {
+            rank(token, returning.waiting[token]?.charge.bytes ?? 0)
+        }
         return ranking.sorted
     }
 
     private func evictOversized() {
-        for token in ledgers.oversized { evict(token, .tooLarge) }
-        ledgers.forgetOversized()
+        for token in memory.ledgers.oversized { evict(token, .tooLarge) }
+        memory.ledgers.forgetOversized()
     }
 
     private func evict(_ token: EventToken, _ reason: EvictionReason) {
@@ -131,7 +134,7 @@ extension Shard {
         }
         if let live = sessions[token] {
             // Its client has come back since: the connection is judged, with the session.
-            guard let place = waiting[token] else { return }
+            guard let place = returning.waiting[token] else { return }
             metrics.add(reason.metric)
             log(reason, bytes: place.charge.bytes, session: live.session.id)
             return close(live, reason.closeCode, reason: reason.closeReason)
@@ -149,7 +152,7 @@ extension Shard {
         where connection.output.isEmpty && connection.http?.reply == nil
             && connection.http?.relay == nil:
             let isTooLarge = reason.metric == .memoryClosesConnection
-            let failure = isTooLarge ? routes.tooMuchMemory : routes.shortOfMemory
+            let failure = isTooLarge ? fixtures.routes.tooMuchMemory : fixtures.routes.shortOfMemory
             refuse(failure.response, on: connection)
         case .proxyHeader, .http, .webSocket, .closing, .lingering: close(connection)
         case .closed: break

@@ -64,22 +64,22 @@ struct MemoryReturn {
 extension Shard {
     /// Schedules a look where the tick has freed much.
     func noteFreedMemory() {
-        guard memoryReturn.note(held: ledgerBytes) else { return }
+        guard memory.freed.note(held: ledgerBytes) else { return }
         _ = deadlines.schedule(.memoryReturn, at: now + MemoryReturn.quiet)
     }
 
     /// Takes the look that was scheduled.
     func reviewMemoryReturn() {
-        switch memoryReturn.review(held: ledgerBytes) {
+        switch memory.freed.review(held: ledgerBytes) {
         case .nothing: break
         case .lookAgain: _ = deadlines.schedule(.memoryReturn, at: now + MemoryReturn.quiet)
         case .giveBack:
-            chunks.releaseIdle()
+            fixtures.chunks.releaseIdle()
             if services.pool.submit(.spare, for: nil, ComputeJob(run: services.returnMemory)) {
-                memoryReturn.handleGivenBack(held: ledgerBytes)
+                memory.freed.handleGivenBack(held: ledgerBytes)
                 metrics.add(.memoryReturns)
             } else {
-                memoryReturn.handleRefused(held: ledgerBytes)
+                memory.freed.handleRefused(held: ledgerBytes)
                 _ = deadlines.schedule(.memoryReturn, at: now + MemoryReturn.quiet)
             }
         }

@@ -566,7 +566,7 @@ public final class ParleyServer: Sendable {
             throw ServerError(error)
         }
         // The models are the process's: one shard loads them for all.
-        if configuration.warmsModels, index == 0 { shard.agentLink.prepareModels() }
+        if configuration.warmsModels, index == 0 { shard.agents.link.prepareModels() }
         let (stop, sibling, renew) = (shard.stop, shard.asSibling, shard.renewTLS)
         let thread = try ShardThread.start(shard)
         state.withLock {

@@ -92,9 +92,9 @@ extension Shard {
         }
         handOverWaiting(all: true)
         stopTextRequests()
-        upstream?.shutdown()
+        upstreams.http?.shutdown()
         // The sessions that end now may still change the store.
-        redis?.shutdown(keeping: StoreLink.purpose)
+        upstreams.redis?.shutdown(keeping: StoreLink.purpose)
     }
 
     /// Whether a connection is open, or with `forAll` false, awaited. Asked ten times a second, so it

@@ -7,7 +7,7 @@ extension Shard {
     /// The facts that an agent may know of its session. Nil: it has ended, or is over HTTP.
     func facts(of token: EventToken) -> SessionFacts? {
         guard let live = sessions[token], textRequests[token] == nil else { return nil }
-        let bytes = live.connection?.charged ?? waiting[token]?.charge.bytes ?? 0
+        let bytes = live.connection?.charged ?? returning.waiting[token]?.charge.bytes ?? 0
         return SessionFacts(
             openSessions: services.metrics.sessions.load(ordering: .relaxed),
             bytes: Int(bytes), answeredTurn: live.work.tools?.answeredTurn?.times)
@@ -15,15 +15,15 @@ extension Shard {
 
     /// Runs what agents' tasks have to do, up to a tick's share.
     func runJobs() {
-        meter.beginJobs(at: now)
-        let ran = executor.runJobs(atMost: configuration.maxJobsPerTick)
-        meter.endJobs(ran: ran, left: executor.jobCount)
+        journal.meter.beginJobs(at: now)
+        let ran = agents.executor.runJobs(atMost: configuration.maxJobsPerTick)
+        journal.meter.endJobs(ran: ran, left: agents.executor.jobCount)
     }
 
     /// The tick's work is done: measures it and publishes the gauges.
     func endTick() {
         clock.endTick(at: io.now)
-        if let (share, seconds) = meter.endTick(clock, metrics) {
+        if let (share, seconds) = journal.meter.endTick(clock, metrics) {
             handleLoad(share, seconds: seconds)
         }
         publishMetrics()
@@ -48,21 +48,22 @@ extension Shard {
         metrics.set(.phraseBytes, to: codecs.phraseBytes)
         metrics.set(.connectionsOpen, to: connections.count)
         publishMemory(codecs)
-        metrics.set(.compressionContextBytes, to: compression.contextBytes)
-        metrics.set(.agentTasks, to: agentLink.runningTasks)
-        metrics.set(.upstreamTransfers, to: upstreamPort.watchCount)
+        metrics.set(.compressionContextBytes, to: fixtures.compression.contextBytes)
+        metrics.set(.agentTasks, to: agents.link.runningTasks)
+        metrics.set(.upstreamTransfers, to: upstreams.port.watchCount)
         publishStore()
         metrics.observe(.eventLoopTick, nanoseconds: clock.tickNanoseconds)
     }
 
     /// Sets the gauges of what the shard's connections share.
     private func publishMemory(_ codecs: CodecUse) {
-        metrics.set(.sendBufferBytes, to: chunks.heldBytes)
+        metrics.set(.sendBufferBytes, to: fixtures.chunks.heldBytes)
         metrics.set(
-            .pooledBytes, to: chunks.idleBytes + codecs.pooledBytes + codecs.phraseBytes)
+            .pooledBytes, to: fixtures.chunks.idleBytes + codecs.pooledBytes + codecs.phraseBytes)
         let free = max(0, Self.reservedPlaces(configuration) - connections.count)
         metrics.set(.untouchedTableBytes, to: free * Connection.tableBytes)
-        let shared = scratch.count + (wire?.sharedBytes ?? 0) + compression.heldBytes
-        metrics.set(.scratchBytes, to: readBuffer.count + shared)
+        let shared =
+            scratch.count + (fixtures.wire?.sharedBytes ?? 0) + fixtures.compression.heldBytes
+        metrics.set(.scratchBytes, to: fixtures.readBuffer.count + shared)
     }
 }

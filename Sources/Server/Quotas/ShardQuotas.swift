@@ -16,7 +16,7 @@ extension Shard {
             let quotas = caller.allowance.quotas.completed(by: configuration.quotasPerKey)
             accounts.append(QuotaAccount(subject: .principal(principal), quotas: quotas))
         }
-        if !configuration.quotasPerAddress.isEmpty, !admission.isUnlimited(client) {
+        if !configuration.quotasPerAddress.isEmpty, !fixtures.admission.isUnlimited(client) {
             accounts.append(
                 QuotaAccount(
                     subject: .address(client.subscriber), quotas: configuration.quotasPerAddress))
@@ -43,7 +43,7 @@ extension Shard {
     func admits(_ event: ClientEvent, eventID: String?, to live: LiveSession) -> Bool {
         guard live.grant?.quotas != nil else { return true }
         // An append without audio would be free.
-        if case .inputAudioBufferAppend = event, eventParser.audio.count > 0 {
+        if case .inputAudioBufferAppend = event, workspace.parser.audio.count > 0 {
             return admitsAudio(to: live)
         }
         do {
@@ -128,11 +128,11 @@ extension Shard {
                 try quotas.takeTurn(for: responseID, request, at: now)
             } catch {
                 note(error)
-                return agentLink.refuse(
+                return agents.link.refuse(
                     responseID, .quotaUsedUp(error), for: live.token, work: &live.work)
             }
         }
-        agentLink.perform(
+        agents.link.perform(
             command, for: live.token, subject: live.grant?.subject, work: &live.work)
     }
 

@@ -21,7 +21,7 @@ extension Shard {
             return RouteFailure.loopbackOnly.response
         }
         guard let library = services.library else { return RouteFailure.recordsOff.response }
-        guard !recordQuestions.isFull else {
+        guard !questions.records.isFull else {
             return RouteFailure.tooManyRecordQuestions.response
         }
         let question: RecordQuestion
@@ -31,12 +31,12 @@ extension Shard {
         } catch {
             return HTTPResponse(badRequest: error)
         }
-        let id = recordQuestions.takeID()
+        let id = questions.records.takeID()
         let isAsked = library.ask(question) { [mailbox = inbox.mailbox] finding in
             mailbox.post(.noteFinding(finding, for: id))
         }
         guard isAsked else { return RouteFailure.tooManyRecordQuestions.response }
-        recordQuestions.insert(
+        questions.records.insert(
             RecordQuestions.Asked(
                 id: id, question: question, request: request, token: connection.token,
                 subject: caller.subject))
@@ -47,7 +47,7 @@ extension Shard {
 
     /// The library has answered.
     func handle(_ finding: RecordFinding, for id: RecordQuestionID) {
-        guard let asked = recordQuestions.remove(id) else { return }
+        guard let asked = questions.records.remove(id) else { return }
         if case .delete(let sessionID) = asked.question, finding == .deleted {
             logger.info(
                 "an operator has deleted a session",
@@ -61,7 +61,7 @@ extension Shard {
 
     /// The time for an answer is over.
     func endRecordQuestion(_ id: RecordQuestionID) {
-        guard let asked = recordQuestions.remove(id) else { return }
+        guard let asked = questions.records.remove(id) else { return }
         reply(RouteFailure.recordsAway.response, to: asked)
     }
 

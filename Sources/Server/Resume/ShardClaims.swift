@@ -49,7 +49,7 @@ extension Shard {
         then: @escaping (ClaimOutcome) -> Void
     ) {
         guard let owner = owners.first else { return then(.missing) }
-        store.sessions.claim(
+        returning.store.sessions.claim(
             SessionClaim(
                 sessionID: handle.sessionID, proof: handle.secret.proof(for: owner).bytes,
                 force: force, lifetime: recordLifetime)
@@ -103,13 +103,14 @@ extension Shard {
             }
             // A server of the version that has written it can go on with it.
             connection.http?.beginServing()
-            answerLate(routes.otherVersion.response, to: request, on: connection)
+            answerLate(fixtures.routes.otherVersion.response, to: request, on: connection)
         }
     }
 
     /// A session that was claimed does not go on here: others may claim it.
     func release(_ sessionID: String, fence: UInt64) {
-        store.sessions.release(sessionID, fence: fence, lifetime: configuration.resumeWindow)
+        returning.store.sessions.release(
+            sessionID, fence: fence, lifetime: configuration.resumeWindow)
     }
 
     /// Another server that is alive has the session: the client is led there.
@@ -197,10 +198,10 @@ extension Shard {
             live.grant?.shorten(to: instant(ofWallSeconds: end))
         }
         // In memory, what goes on has no record.
-        if !store.sessions.isShared {
-            store.sessions.remove(live.session.id, fence: claimed.fence)
+        if !returning.store.sessions.isShared {
+            returning.store.sessions.remove(live.session.id, fence: claimed.fence)
         }
-        storedSessions[live.session.id] = live.token
+        returning.stored[live.session.id] = live.token
         let isRecovered = resume.attach(from: claimed.claim.position, at: now)
         metrics.add(isRecovered ? .resumesRecovered : .resumesRestored)
         if !isRecovered {

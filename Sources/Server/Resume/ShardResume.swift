@@ -67,7 +67,7 @@ extension Shard {
         let handle = ResumeHandle(
             sessionID: live.session.id, secret: resume.secret, shard: services.index,
             token: live.token)
-        let expiry = calendar.seconds(
+        let expiry = returning.calendar.seconds(
             at: resume.expiry, now: now, wallSeconds: services.wallSeconds())
         return ResumeNote(
             offset: offset,

@@ -60,8 +60,8 @@ extension Shard {
         io.unwatch(connection.handle)
         let client = ReturningClient(
             handle: connection.handle, wire: .init(tls: connection.tls),
-            records: connection.tls?.unsent.takeAll(into: chunks) ?? [],
-            output: connection.output.takeAll(into: chunks),
+            records: connection.tls?.unsent.takeAll(into: fixtures.chunks) ?? [],
+            output: connection.output.takeAll(into: fixtures.chunks),
             client: connection.http?.client ?? .unspecified,
             addressPlace: connection.addressPlace, pending: pending, request: request,
             caller: caller, claim: claim)
@@ -78,18 +78,18 @@ extension Shard {
             io.watch(client.handle, for: .reads, token: token, isNew: true) == 0
         else {
             services.metrics.connections.subtract(1, ordering: .relaxed)
-            admission.limits.release(client.addressPlace, at: now)
+            fixtures.admission.limits.release(client.addressPlace, at: now)
             return io.close(client.handle)
         }
         let connection = Connection(token: token, handle: client.handle, at: peerClock)
         connection.addressPlace = client.addressPlace
         connection.http?.client = client.client
         if let tls = client.wire.tls {
-            wire?.adopt(tls)
-            client.records.withUnsafeBytes { tls.unsent.append($0, pool: chunks) }
+            fixtures.wire?.adopt(tls)
+            client.records.withUnsafeBytes { tls.unsent.append($0, pool: fixtures.chunks) }
         }
         connection.tls = client.wire.tls
-        client.output.withUnsafeBytes { connection.output.append($0, pool: chunks) }
+        client.output.withUnsafeBytes { connection.output.append($0, pool: fixtures.chunks) }
         connections.insert(connection)
         connection.deadline = deadlines.schedule(
             .connection(token.index),
@@ -129,7 +129,7 @@ extension Shard {
     /// session that came from another process may be older than its place.
     private func session(of claim: ResumeClaim, for caller: Caller) -> LiveSession? {
         let id = claim.handle.sessionID
-        return [claim.handle.token, storedSessions[id]].lazy.compactMap { $0 }
+        return [claim.handle.token, returning.stored[id]].lazy.compactMap { $0 }
             .compactMap { self.sessions[$0] }
             .first { live in
                 guard let resume = live.resume else { return false }

@@ -23,15 +23,15 @@ extension Shard {
     func beginStoring(
         _ live: LiveSession, _ resume: ResumeState, fence: UInt64 = 1, principal: String?
     ) {
-        guard store.sessions.isShared else { return }
+        guard returning.store.sessions.isShared else { return }
         resume.stored = StoredSession(fence: fence, principal: principal, at: now)
-        storedSessions[live.session.id] = live.token
+        returning.stored[live.session.id] = live.token
     }
 
     /// Writes what has changed of a session, if that is due.
     func reviewStored(_ live: LiveSession, _ resume: ResumeState) {
         guard let stored = resume.stored, let due = stored.deadline, due <= now else { return }
-        guard store.sessions.isReachable else { return stored.postpone() }
+        guard returning.store.sessions.isReachable else { return stored.postpone() }
         // Without an input the session does not know what of its audio has left.
         step(live) { $0.handleDeadline(at: now) }
         guard !live.hasEnded, resume.stored === stored else { return }
@@ -50,7 +50,7 @@ extension Shard {
             forgetStored(live, resume)
             return settle(live)
         }
-        store.sessions.write(change) { [self] outcome in
+        returning.store.sessions.write(change) { [self] outcome in
             guard let live = sessions[token], live.resume?.stored === stored else { return }
             if stored.handle(outcome, at: now) {
                 review(live)
@@ -64,8 +64,8 @@ extension Shard {
     /// soon, also where nothing happens: a record that is missing is then written whole.
     func reviewRecords() {
         let time = max(
-            StoredSession.shortestReview, StoredSession.reviewPause * storedSessions.count)
-        for token in storedSessions.values {
+            StoredSession.shortestReview, StoredSession.reviewPause * returning.stored.count)
+        for token in returning.stored.values {
             guard let live = sessions[token], let stored = live.resume?.stored else { continue }
             stored.noteStoreIsBack(at: now + services.drawDelay(time))
             review(live)
@@ -112,7 +112,7 @@ extension Shard {
 
     /// When an instant comes, in seconds since 1970.
     private func wallSeconds(at instant: Instant) -> Int {
-        calendar.seconds(at: instant, now: now, wallSeconds: services.wallSeconds())
+        returning.calendar.seconds(at: instant, now: now, wallSeconds: services.wallSeconds())
     }
 
     // MARK: The end
@@ -135,8 +135,8 @@ extension Shard {
         resume.stored = nil
         let saved = live.session.saved(items: nil, at: now)
         let change = change(of: live, saved, resume, stored, step, log: resume.log)
-        store.sessions.write(change) { _ in }
-        store.sessions.release(live.session.id, fence: stored.fence, lifetime: lifetime)
+        returning.store.sessions.write(change) { _ in }
+        returning.store.sessions.release(live.session.id, fence: stored.fence, lifetime: lifetime)
     }
 
     /// The client has not come back in time: the last state is kept for a while.
@@ -149,13 +149,13 @@ extension Shard {
     func forgetStored(_ live: LiveSession, _ resume: ResumeState) {
         guard let stored = resume.stored else { return }
         resume.stored = nil
-        store.sessions.remove(live.session.id, fence: stored.fence)
+        returning.store.sessions.remove(live.session.id, fence: stored.fence)
     }
 
     /// Another server has claimed a session.
     /// - Parameter fence: the claimant's.
     func handleFenced(_ sessionID: String, fence: UInt64) {
-        guard let live = storedSessions[sessionID].flatMap({ sessions[$0] }),
+        guard let live = returning.stored[sessionID].flatMap({ sessions[$0] }),
             let stored = live.resume?.stored, stored.fence < fence
         else { return }
         loseOwnership(of: live)
@@ -163,7 +163,9 @@ extension Shard {
 
     /// A session is not where its id leads any more.
     func forgetPlace(of live: LiveSession) {
-        if storedSessions[live.session.id] == live.token { storedSessions[live.session.id] = nil }
+        if returning.stored[live.session.id] == live.token {
+            returning.stored[live.session.id] = nil
+        }
     }
 
     private func loseOwnership(of live: LiveSession) {

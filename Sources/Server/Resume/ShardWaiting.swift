@@ -45,7 +45,7 @@ extension Shard {
         tellUnsentAudio(to: live)
         connection.part()
         resume.detach(at: now)
-        waiting.insert(
+        returning.waiting.insert(
             WaitingSession(
                 timer: deadlines.schedule(.session(live.token), at: now),
                 began: connection.activityStart, lastActive: connection.lastReceived),
@@ -58,7 +58,7 @@ extension Shard {
 
     /// A session that waits has had an input: its charge and its entry follow.
     func reviewWaiting(_ live: LiveSession) {
-        guard let timer = waiting[live.token]?.timer else { return }
+        guard let timer = returning.waiting[live.token]?.timer else { return }
         settle(live)
         guard let wanted = nextDeadline(of: live), wanted < deadlines.deadline(of: timer) else {
             return
@@ -73,14 +73,14 @@ extension Shard {
 
     /// The entry of a session that waits has expired; it is given a new one in any case.
     func handleWaitingDeadline(of live: LiveSession) {
-        waiting[live.token]?.timer = deadlines.schedule(
+        returning.waiting[live.token]?.timer = deadlines.schedule(
             .session(live.token), at: now + configuration.closeTimeout)
         serveTimers(of: live)
         if live.session.hasUnheardAudio, !sessionContext.isTickSpent {
             sessionContext.beginShare()
             hearRest(live)
         }
-        guard let timer = waiting[live.token]?.timer else { return }
+        guard let timer = returning.waiting[live.token]?.timer else { return }
         settle(live)
         let soonest = Instant(nanoseconds: now.nanoseconds + 1)
         let next =
@@ -92,7 +92,7 @@ extension Shard {
     /// The server does not listen any more: sessions that wait for their client wait in the store.
     /// - Parameter all: whether those end that are in none, because the server stops.
     func handOverWaiting(all: Bool = false) {
-        for token in waiting.tokens {
+        for token in returning.waiting.tokens {
             guard let live = sessions[token], all || live.resume?.stored != nil else { continue }
             handOver(live)
             if !live.hasEnded { end(live) }
@@ -103,7 +103,7 @@ extension Shard {
         let reserve = { [services, limit = configuration.maxDetachedSessions] in
             services.metrics.reserve(services.metrics.detached, limit: limit)
         }
-        if let one = waiting.beyondShare(of: live.work.caller) { endWaiting(at: one) }
+        if let one = returning.waiting.beyondShare(of: live.work.caller) { endWaiting(at: one) }
         guard reserve() || makeRoom(for: live.work.caller) && reserve() else {
             metrics.add(.detachmentsRefused)
             return false
@@ -114,7 +114,7 @@ extension Shard {
     /// Ends a session that waits for its client, so that another one of a caller may wait.
     /// - Returns: whether there was one too many.
     private func makeRoom(for caller: CallerTag) -> Bool {
-        waiting.surplus(for: caller).map(endWaiting) ?? false
+        returning.waiting.surplus(for: caller).map(endWaiting) ?? false
     }
 
     /// More sessions are open than there are places, because waiting ones do not keep others out: one
@@ -123,7 +123,7 @@ extension Shard {
         guard services.metrics.sessions.load(ordering: .relaxed) > configuration.maxSessions else {
             return
         }
-        if let first = waiting.first {
+        if let first = returning.waiting.first {
             endWaiting(at: first)
         } else {
             let counts = services.metrics.shards.map { $0.value(of: .sessionsDetached) }
@@ -135,7 +135,7 @@ extension Shard {
 
     /// Ends sessions that wait here, where they take memory that is needed.
     func endWaiting(bytes: Int) {
-        for token in waiting.first(taking: bytes) { endWaiting(at: token) }
+        for token in returning.waiting.first(taking: bytes) { endWaiting(at: token) }
     }
 
     @discardableResult
@@ -155,9 +155,9 @@ extension Shard {
 
     /// A session that waited has its client again, or has ended.
     func stopWaiting(_ live: LiveSession) {
-        guard let place = waiting.remove(live.token, of: live.work.caller) else { return }
+        guard let place = returning.waiting.remove(live.token, of: live.work.caller) else { return }
         deadlines.cancel(place.timer)
-        ledgers.refund(place.charge)
+        memory.ledgers.refund(place.charge)
         services.metrics.detached.subtract(1, ordering: .relaxed)
         metrics.add(.sessionsDetached, -1)
     }

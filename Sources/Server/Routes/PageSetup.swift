@@ -56,7 +56,7 @@ extension Shard {
             return isLocal(request, on: connection) ? .operator : .session
         }
         guard request.fields.count(of: "Authorization") > 0,
-            let route = routes.route(at: request.path),
+            let route = fixtures.routes.route(at: request.path),
             case .known(let caller)? = try? sender(
                 of: request, from: source(of: request, on: connection), on: route, after: nil)
         else { return .open }
@@ -67,7 +67,7 @@ extension Shard {
         let watch = services.localModel
         let (finding, asks) = watch.look(at: now)
         if asks {
-            agentLink.host.startSharedWork { host in
+            agents.link.host.startSharedWork { host in
                 let found = await LocalModelWatch.ask(url, on: host)
                 watch.note(found, at: await host.now())
             }

@@ -31,7 +31,7 @@ extension Shard {
     func admitsRequest(of connection: Connection) -> Bool {
         guard !connection.isUnfinished else { return false }
         guard connection.tls?.stage != .handshake, connection.http?.relay == nil,
-            messageTime.isSpent(at: io.now)
+            tickWork.messageTime.isSpent(at: io.now)
         else { return true }
         // In this order: what is queued is not watched.
         perform(.resume, on: connection)
@@ -150,7 +150,7 @@ extension Shard {
     ) {
         switch route.service {
         case .value(let answer):
-            let response = share(answer(request, routes), with: request, of: route)
+            let response = share(answer(request, fixtures.routes), with: request, of: route)
             send(response, to: request, on: connection)
         case .clientSecret(let form):
             let secret = issueClientSecret(request, in: form, to: caller, on: connection)
@@ -176,7 +176,9 @@ extension Shard {
             upgrade(request, to: service, by: caller, followedBy: rest, on: connection)
         case .text(let front):
             var fields = HTTPFields()
-            if route.servesOtherOrigins { admission.crossOrigin.permit(request, in: &fields) }
+            if route.servesOtherOrigins {
+                fixtures.admission.crossOrigin.permit(request, in: &fields)
+            }
             if let response = beginText(
                 request, front, by: caller, fields: fields, on: connection)
             {
@@ -204,8 +206,9 @@ extension Shard {
         logger.debug(
             "request",
             metadata: [
-                "peer": "\(admission.source(of: request, sentBy: peer ?? .unspecified).client)",
-                "method": "\(request.method)", "path": "\(routes.shownPath(of: request))",
+                "peer":
+                    "\(fixtures.admission.source(of: request, sentBy: peer ?? .unspecified).client)",
+                "method": "\(request.method)", "path": "\(fixtures.routes.shownPath(of: request))",
                 "status": "\(status)",
             ])
     }
@@ -229,7 +232,7 @@ extension Shard {
     /// Queues what was written into `scratch`.
     @discardableResult
     func enqueueScratch(on connection: Connection) -> SendOutcome {
-        scratch.withUnsafeBytes { connection.output.append($0, pool: chunks) }
+        scratch.withUnsafeBytes { connection.output.append($0, pool: fixtures.chunks) }
         scratch.removeAll()
         return admitOutput(of: connection)
     }

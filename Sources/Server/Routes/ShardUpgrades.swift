@@ -12,7 +12,7 @@ extension Shard {
         _ request: HTTPRequest, to service: WebSocketService, by caller: Caller,
         followedBy rest: UnsafeMutableRawBufferPointer, on connection: Connection
     ) {
-        if let failure = routes.objection(toUpgrading: request, to: service) {
+        if let failure = fixtures.routes.objection(toUpgrading: request, to: service) {
             return send(failure.response, to: request, on: connection)
         }
         if let objection = objection(toUpgrading: request, on: connection) {
@@ -65,7 +65,7 @@ extension Shard {
             return nil
         }
         guard !isTooLate(connection) else {
-            send(routes.stopping.response, to: request, on: connection)
+            send(fixtures.routes.stopping.response, to: request, on: connection)
             return nil
         }
         return upgrade
@@ -81,7 +81,7 @@ extension Shard {
     ) {
         guard
             let (upgrade, place) = takePlace(
-                for: request, by: caller, to: routes.session(for: request),
+                for: request, by: caller, to: fixtures.routes.session(for: request),
                 isMoved: claimed != nil, on: connection)
         else { return }
         accept(upgrade, as: .client, on: connection)
@@ -195,8 +195,8 @@ extension Shard {
             noteRefusal(reason, of: seeker.client, agent: seeker.profile?.name)
             return reason.failure(retryAfterSeconds: configuration.retryAfterSeconds).response
         case .quota(let refusal): return refuse(refusal, of: seeker.client)
-        case .memoryIsShort: return routes.shortOfMemory.response
-        case .serverIsFull: return routes.full.response
+        case .memoryIsShort: return fixtures.routes.shortOfMemory.response
+        case .serverIsFull: return fixtures.routes.full.response
         }
     }
 
@@ -228,7 +228,7 @@ extension Shard {
         on connection: Connection
     ) {
         connection.role = role
-        let agreement = role.mayCompress ? compression.negotiate(upgrade.extensions) : nil
+        let agreement = role.mayCompress ? fixtures.compression.negotiate(upgrade.extensions) : nil
         var headers = HTTPFields()
         if let agreement { headers.append("Sec-WebSocket-Extensions", agreement.headerValue) }
         scratch.removeAll()

@@ -19,7 +19,7 @@ extension Shard {
         live.noteTurn(event, at: now)
         live.resume?.stored?.note(event, at: now)
         live.session.recorder?.note(event, hops: { live.lastTurn[$0] }, at: now)
-        sessionLog.note(event, of: live.session.id)
+        journal.sessions.note(event, of: live.session.id)
         guard live.isObserved else { return send(event, of: live) }
         if let shown = observe(event, of: live) { send(shown, of: live) }
     }

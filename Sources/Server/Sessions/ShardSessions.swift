@@ -63,7 +63,7 @@ extension Shard {
         let live = register(session, in: dialect, of: caller, grant: grant)
         metrics.add(.sessionsStarted)
         metrics.add(.sessionsOpen)
-        sessionLog.noteStart(of: session.id, session.parameters)
+        journal.sessions.noteStart(of: session.id, session.parameters)
         return live
     }
 
@@ -104,14 +104,14 @@ extension Shard {
         live.chargeUnfinishedReplies(at: now)
         if live.isObserved { endObservation(of: live) }
         if live.resume != nil { forgetResume(of: live) }
-        agentLink.stopAll(&live.work)
+        agents.link.stopAll(&live.work)
         if let connection = live.connection {
             releaseAgents(of: connection)
             connection.part()
         }
-        work.remove(live.token)
+        clients.work.remove(live.token)
         sessions.remove(live)
-        sessionLog.noteEnd(of: live.session.id)
+        journal.sessions.noteEnd(of: live.session.id)
         metrics.add(.sessionsOpen, -1)
         services.metrics.sessions.subtract(1, ordering: .relaxed)
     }
@@ -175,9 +175,9 @@ extension Shard {
     private func finishStep(of live: LiveSession) {
         guard !live.hasEnded else { return }
         if !live.work.running.isEmpty {
-            agentLink.paceSpeech(of: live.session, work: &live.work)
+            agents.link.paceSpeech(of: live.session, work: &live.work)
         }
-        if live.session.awaitsActivity { awaitingActivity.append(live.token) }
+        if live.session.awaitsActivity { tickWork.awaitingActivity.append(live.token) }
         live.noteDeadline(at: now)
         review(live)
     }

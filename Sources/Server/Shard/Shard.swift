@@ -28,7 +28,7 @@
 //   TickMeter       what is measured of each tick                           Observation/
 //   Shutdown        the progress of the shard's end                         Lifecycle/
 //
-// Extensions of `Shard` connect these parts. ShardListener accepts, ShardConnections reads, flushes
+// ShardParts has them by subject. Extensions of `Shard` connect them. ShardListener accepts, ShardConnections reads, flushes
 // and expires, ShardHTTP and ShardWebSocket give bytes their meaning. ShardActions does what a
 // change of a connection asks of the loop.
 
@@ -74,13 +74,10 @@ enum DeadlineOwner {
 package final class Shard<Backend: IO> {
     let io: Backend
     let services: ShardServices
-    let configuration: ServerConfiguration
+    var configuration: ServerConfiguration { _read { yield services.configuration } }
+    var logger: Logger { services.logger }
     let metrics: ShardMetrics
-    let logger: Logger
-    let sessionLog: SessionLog
-    let routes: Routes
-    let admission: Admission
-    var refusals = RefusalLog()
+    let fixtures: ShardFixtures
     @exclusivity(unchecked) var inbox: ShardInbox
     @exclusivity(unchecked) var clock: ShardClock
     /// The progress of the shard's end; serving until a drain or a stop.
@@ -90,142 +87,67 @@ package final class Shard<Backend: IO> {
     @exclusivity(unchecked) var sessions: SlotTable<LiveSession>
     @exclusivity(unchecked) var deadlines: DeadlineQueue<DeadlineOwner>
     var acceptor: Acceptor<Backend>
-    /// Connections with messages, or requests, that are for the next tick.
-    @exclusivity(unchecked) var unfinished = SlotQueue()
-    /// How long this tick handles messages.
-    @exclusivity(unchecked) var messageTime = MessageTime()
+    @exclusivity(unchecked) var tickWork: TickWork
     @exclusivity(unchecked) var output: OutputSchedule
-    @exclusivity(unchecked) var ledgers: LedgerKeeper
-    @exclusivity(unchecked) var memoryWatch: MemoryWatch
-    /// Sessions that have a window in the batch of voice activity.
-    @exclusivity(unchecked) var awaitingActivity: [EventToken] = []
-    /// Connections that are removed at the end of the tick.
-    @exclusivity(unchecked) var closed = SlotQueue()
-
-    let chunks = ChunkPool()
-    var memoryReturn = MemoryReturn()
-    /// Nil: plain TCP.
-    let wire: TLSWire?
-    let messageRules: MessageRules
-    let readBuffer: UnsafeMutableRawBufferPointer
-    /// Audio that all its sessions together hear in one tick, in samples at 16 kHz.
-    let maxSamplesPerTick: Int
-    /// Payloads on their way into a send buffer; empty between two uses.
+    @exclusivity(unchecked) var memory: ShardMemory
+    @exclusivity(unchecked) var journal: ShardJournal
+    @exclusivity(unchecked) var workspace: MessageWorkspace
+    /// Payloads on their way into a send buffer; empty between two uses. By itself, because it is lent
+    /// while the workspace is used.
     @exclusivity(unchecked) var scratch = ByteWriter(capacity: 16 * 1024)
-    @exclusivity(unchecked) var frames = FrameWriter()
-    var eventParser = ClientEventParser()
-    let compression: ShardCompression
+
+    let sessionContext: SessionContext
+    @exclusivity(unchecked) var clients: ShardClients
+    @exclusivity(unchecked) var returning: ReturningSessions
     var textRequests: TextRequests
-    /// Surveys that operators have asked for.
-    @exclusivity(unchecked) var surveys = SurveyTable()
-    var recordQuestions = RecordQuestions()
     /// Calls, and connections that have joined a session.
     @exclusivity(unchecked) var sidebands = SidebandTable()
-    /// Operators that watch the server.
-    var operators = OperatorTable()
-    /// The budgets of work of its connections.
-    var work: WorkBudgets
-    /// The fronts of clients that do not speak Realtime, by their connections.
-    var fronts: [EventToken: any Front] = [:]
-    /// The state that telephone lines share.
-    let switchboard = Switchboard()
-    let telephoneAccess: TelephoneAccess
-    /// Requests whose client secret another node may have made.
-    var secretLookups = SecretLookups()
-    /// The time of day at which sessions end.
-    var calendar = SessionCalendar()
-
-    let executor: ShardExecutor
-    let gate: ShardGate
-    let agentLink: AgentLink
-    let sessionContext: SessionContext
-    @exclusivity(unchecked) var meter: TickMeter
-    @exclusivity(unchecked) private var takenDeliveries: [AgentDelivery] = []
-    let upstreamPort: UpstreamPort<Backend>
-    let upstream: (any UpstreamClient)?
-    let redisPort: UpstreamPort<Backend>
-    /// Nil where services make none.
-    let redis: RedisClient?
-    let store: ShardStore
-    let relayPort: UpstreamPort<Backend>
-    /// Requests that other nodes answer.
-    let relays: NodeRelays
-    /// Sessions that wait for their clients.
-    var waiting: WaitingSessions
-    /// The sessions that are written to a shared store, by their ids.
-    var storedSessions: [String: EventToken] = [:]
+    @exclusivity(unchecked) var questions = ShardQuestions()
+    let agents: ShardAgents
+    let upstreams: ShardUpstreams<Backend>
 
     /// Creates a shard without a listener. The calling thread is its thread until another calls
     /// `run()`.
     package init(io: Backend, services: ShardServices) {
         self.io = io
         self.services = services
-        configuration = services.configuration
+        let configuration = services.configuration
         let places = Self.reservedPlaces(configuration)
         connections = SlotTable(of: .connection, capacity: places)
         sessions = SlotTable(of: .session, capacity: places)
         deadlines = DeadlineQueue(capacity: places)
         metrics = services.metrics.shards[services.index]
-        ledgers = LedgerKeeper(metrics: metrics, maxBytes: configuration.maxConnectionMemoryBytes)
-        memoryWatch = MemoryWatch(
-            budget: services.memory, metrics: services.metrics, shard: services.index)
+        memory = ShardMemory(services)
         output = OutputSchedule(
             softLimit: configuration.softQueuedOutputBytes,
             hardLimit: configuration.maxQueuedOutputBytes)
+        fixtures = ShardFixtures(io: io, services)
         acceptor = Acceptor(io: io)
-        logger = services.logger
-        sessionLog = SessionLog(
-            logger: logger, includesContent: configuration.logContent,
-            failures: services.metrics.recentFailures)
         shutdown = Shutdown(configuration)
         textRequests = TextRequests(configuration)
-        routes = Routes(
-            configuration: configuration, metrics: services.metrics,
-            publicKeys: services.agents.publicKeys, added: services.routes)
-        compression = ShardCompression(configuration)
-        admission = Admission(configuration, limits: services.addressLimits)
-        messageRules = MessageRules(configuration)
-        work = WorkBudgets(rate: messageRules.workRate)
-        waiting = WaitingSessions(share: configuration.detachedShare(of: services.metrics))
-        eventParser.refusesUnknownFields = configuration.refusesUnknownFields
-        telephoneAccess = TelephoneAccess(configuration)
+        workspace = MessageWorkspace(configuration)
+        tickWork = TickWork(configuration)
         clock = ShardClock(at: io.now)
+        journal = ShardJournal(services, at: clock.now)
         inbox = ShardInbox(wake: io.wake)
-        readBuffer = .allocate(byteCount: configuration.readBufferBytes, alignment: 64)
-        maxSamplesPerTick = SampleRate.hz16000.samples(
-            inMilliseconds: Int(clamping: configuration.maxAudioPerTick.wholeMilliseconds))
-        wire = services.tls.map { [chunks, configuration] context in
-            TLSWire(context: context, io: io, chunks: chunks, configuration: configuration)
-        }
-        executor = ShardExecutor(wake: io.wake)
-        gate = ShardGate(executor: executor, at: io.now)
-        upstreamPort = UpstreamPort(io: io, kind: .upstream)
-        upstream = services.makeUpstream?(upstreamPort, executor.task)
-        redisPort = UpstreamPort(io: io, kind: .redis)
-        redis = services.makeRedis?(redisPort, executor.task)
-        store = ShardStore(services, redis: redis, now: { io.now })
-        relayPort = UpstreamPort(io: io, kind: .relay)
-        relays = NodeRelays(loop: relayPort, authorities: configuration.serviceCA)
-        let host = ShardAgentHost(
-            gate: gate, pool: services.pool, upstream: upstream, redis: redis,
-            noteFault: { [metrics = services.metrics, logger] fault in
-                metrics.note(fault, at: MonotonicClock.now, logger: logger)
-            })
-        agentLink = AgentLink(agents: services.agents, host: host, gate: gate, logger: logger)
+        let executor = ShardExecutor(wake: io.wake)
+        upstreams = ShardUpstreams(io: io, services, executor)
+        agents = ShardAgents(services, executor, upstreams.http, upstreams.redis, at: io.now)
+        clients = ShardClients(configuration, workRate: fixtures.rules.workRate)
+        returning = ReturningSessions(services, redis: upstreams.redis, now: { io.now })
         sessionContext = SessionContext(services)
-        meter = TickMeter(at: clock.now)
-        executor.adoptThread()
-        gate.answerFacts { [unowned self] in facts(of: $0) }
+        agents.executor.adoptThread()
+        agents.gate.answerFacts { [unowned self] in facts(of: $0) }
         rotateTicketKeys()
         joinServer()
     }
 
     deinit {
         connections.forEach {
-            $0.output.removeAll(into: chunks)
-            $0.tls?.unsent.removeAll(into: chunks)
+            $0.output.removeAll(into: fixtures.chunks)
+            $0.tls?.unsent.removeAll(into: fixtures.chunks)
         }
-        readBuffer.deallocate()
+        fixtures.readBuffer.deallocate()
     }
 
     // MARK: Time
@@ -244,13 +166,13 @@ package final class Shard<Backend: IO> {
 
     /// Ticks until the shard has stopped. Called once, on the shard's own thread.
     package func run() {
-        executor.adoptThread()
+        agents.executor.adoptThread()
         openStore()
         // The services are the same for all shards.
-        if services.index == 0 { agentLink.checkServices() }
+        if services.index == 0 { agents.link.checkServices() }
         while tick() {}
-        redis?.shutdown()
-        ledgers.setLargest(to: 0)
+        upstreams.redis?.shutdown()
+        memory.ledgers.setLargest(to: 0)
         services.directory.leave(services.index)
     }
 
@@ -285,21 +207,21 @@ package final class Shard<Backend: IO> {
     package func tick() -> Bool {
         let wake = nextWake
         let reports = io.wait(
-            until: wake, atMost: meter.hadDeltas ? Self.streamingReports : Self.maxReports)
+            until: wake, atMost: journal.meter.hadDeltas ? Self.streamingReports : Self.maxReports)
         beginTick(wake: wake)
-        wire?.beginTick(at: now)
-        messageTime.begin(at: now)
-        sessionContext.beginTick(samples: maxSamplesPerTick)
+        fixtures.wire?.beginTick(at: now)
+        tickWork.messageTime.begin(at: now)
+        sessionContext.beginTick(samples: tickWork.maxSamples)
         continueMessages()
         readAll(reports)
         runCommands()
-        if surveys.isScanning { continueScans() }
+        if questions.surveys.isScanning { continueScans() }
         if sidebands.hasWork { continueSidebands() }
         expireDeadlines()
-        gate.handleTick(at: now)
+        agents.gate.handleTick(at: now)
         runJobs()
         deliverToSessions()
-        if let redis, redis.hasUnsent { redis.flush() }
+        if let redis = upstreams.redis, redis.hasUnsent { redis.flush() }
         flushWrites()
         settleLedgers()
         reviewMemory()
@@ -308,7 +230,7 @@ package final class Shard<Backend: IO> {
         endTick()
         return
             !(shutdown.isStopping && connections.count == 0
-            && store.sessions.pendingChanges == 0)
+            && returning.store.sessions.pendingChanges == 0)
     }
 
     /// Reports that a tick takes. 64, as many as the pool keeps chunks: the answers of a tick then need
@@ -337,13 +259,14 @@ package final class Shard<Backend: IO> {
     /// When the next tick must begin: now, if this one left work.
     private var nextWake: Instant? {
         let hasWork =
-            executor.hasJobs || output.hasWork || !unfinished.isEmpty
-            || gate.hasDeliveries || surveys.isScanning || sidebands.hasWork
-            || redis?.hasUnsent == true
+            agents.executor.hasJobs || output.hasWork || !tickWork.unfinished.isEmpty
+            || agents.gate.hasDeliveries || questions.surveys.isScanning || sidebands.hasWork
+            || upstreams.redis?.hasUnsent == true
         if hasWork { return now }
         let clients = earlier(
-            upstreamPort.deadline, earlier(redisPort.deadline, relayPort.deadline))
-        return earlier(deadlines.next, earlier(gate.nextDeadline, clients))
+            upstreams.port.deadline,
+            earlier(upstreams.redisPort.deadline, upstreams.relayPort.deadline))
+        return earlier(deadlines.next, earlier(agents.gate.nextDeadline, clients))
     }
 
     private func earlier(_ one: Instant?, _ other: Instant?) -> Instant? {
@@ -371,12 +294,12 @@ package final class Shard<Backend: IO> {
     /// Computes the windows of a batch, and gives its sessions their voice activity.
     private func judge(_ batch: VoiceActivityBatch) {
         batch.compute()
-        for token in awaitingActivity {
+        for token in tickWork.awaitingActivity {
             // It may have ended since.
             guard let live = sessions[token], live.session.awaitsActivity else { continue }
             step(live) { $0.handleActivity(at: now) }
         }
-        awaitingActivity.removeAll(keepingCapacity: true)
+        tickWork.awaitingActivity.removeAll(keepingCapacity: true)
         batch.removeAll()
     }
 
@@ -391,19 +314,21 @@ package final class Shard<Backend: IO> {
         case .listener:
             acceptConnections()
         case .upstream:
-            guard let upstream, let descriptor = upstreamPort.descriptor(of: report.token)
+            guard let upstream = upstreams.http,
+                let descriptor = upstreams.port.descriptor(of: report.token)
             else { return }
             upstream.handleReady(
                 fd: descriptor, readable: report.isReadable, writable: report.isWritable,
                 failed: report.hasFailed)
         case .redis:
-            guard let redis, let descriptor = redisPort.descriptor(of: report.token)
+            guard let redis = upstreams.redis,
+                let descriptor = upstreams.redisPort.descriptor(of: report.token)
             else { return }
             redis.handleReady(
                 fd: descriptor, readable: report.isReadable, writable: report.isWritable,
                 failed: report.hasFailed)
         case .relay:
-            guard let descriptor = relayPort.descriptor(of: report.token) else { return }
+            guard let descriptor = upstreams.relayPort.descriptor(of: report.token) else { return }
             handleRelayReady(
                 fd: descriptor, readable: report.isReadable, writable: report.isWritable,
                 failed: report.hasFailed)
@@ -445,9 +370,9 @@ package final class Shard<Backend: IO> {
             case .report: sendReport()
             }
         }
-        if upstreamPort.takeExpired(at: now) { upstream?.handleTimer() }
-        if redisPort.takeExpired(at: now) { redis?.handleTimer() }
-        if relayPort.takeExpired(at: now) { handleRelayTimer() }
+        if upstreams.port.takeExpired(at: now) { upstreams.http?.handleTimer() }
+        if upstreams.redisPort.takeExpired(at: now) { upstreams.redis?.handleTimer() }
+        if upstreams.relayPort.takeExpired(at: now) { handleRelayTimer() }
     }
 
     /// Deliveries whose room is kept for the next tick. 256: a delta for each report of a tick, and
@@ -456,28 +381,28 @@ package final class Shard<Backend: IO> {
 
     /// Hands what agents produced to the sessions that still want it.
     private func deliverToSessions() {
-        guard gate.hasDeliveries else { return }
+        guard agents.gate.hasDeliveries else { return }
         var taken: [AgentDelivery] = []
-        swap(&taken, &takenDeliveries)
-        gate.assumeIsolated { $0.takeDeliveries(into: &taken) }
+        swap(&taken, &tickWork.deliveries)
+        agents.gate.assumeIsolated { $0.takeDeliveries(into: &taken) }
         defer {
             taken.removeAll(keepingCapacity: taken.count <= Self.maxKeptDeliveries)
-            swap(&taken, &takenDeliveries)
+            swap(&taken, &tickWork.deliveries)
         }
         for delivery in taken {
-            if case .modelDelta = delivery.event { meter.noteDelta() }
+            if case .modelDelta = delivery.event { journal.meter.noteDelta() }
             guard let live = sessions[delivery.token],
                 live.work.accepts(serial: delivery.serial)
             else { continue }
             step(live) { $0.handle(delivery.event, at: now) }
-            agentLink.handleDelivered(delivery, work: &live.work)
+            agents.link.handleDelivered(delivery, work: &live.work)
             // With a connection it is settled at the end of the tick.
             if live.connection == nil { settle(live) }
         }
     }
 
     /// Chunks in the connections' send buffers now; none without a connection.
-    package var chunksInUse: Int { chunks.chunksInUse }
+    package var chunksInUse: Int { fixtures.chunks.chunksInUse }
 }
 
 extension SessionContext {

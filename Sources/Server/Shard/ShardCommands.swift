@@ -141,7 +141,7 @@ extension Shard {
         case .renew(let context): renew(context)
         case .continueAnswer(let token): continueAnswer(of: token)
         case .reviewTextRequest(let token): reviewTextRequest(at: token)
-        case .answerSurvey(let question): surveys.begin(question, at: now)
+        case .answerSurvey(let question): questions.surveys.begin(question, at: now)
         case .noteReport(let report, let survey): handle(report, for: survey)
         case .noteNodes(let answers, let survey): handle(answers, for: survey)
         case .showOperator(let news, let token): handle(news, at: token)

@@ -17,7 +17,7 @@ extension Shard {
     func beginHangup(
         _ request: HTTPRequest, by caller: Caller, on connection: Connection
     ) -> HTTPResponse? {
-        guard let route = routes.route(at: request.path),
+        guard let route = fixtures.routes.route(at: request.path),
             let id = route.parameter(of: request.path)
         else { return RouteFailure.noSession.response }
         return ask(for: id, wish: .hangUp, request, by: caller, on: connection)
@@ -45,8 +45,8 @@ extension Shard {
         } catch {
             return HTTPResponse(badRequest: error)
         }
-        guard !isTooLate(connection) else { return routes.stopping.response }
-        guard !isShortOfMemory() else { return routes.shortOfMemory.response }
+        guard !isTooLate(connection) else { return fixtures.routes.stopping.response }
+        guard !isShortOfMemory() else { return fixtures.routes.shortOfMemory.response }
         let client = source(of: request, on: connection).client
         if caller.isNode {
             // The node that passes the request on has counted its caller.
@@ -232,7 +232,7 @@ extension Shard {
     func answerLate(
         _ response: HTTPResponse, to request: HTTPRequest, on connection: Connection
     ) {
-        let route = routes.route(at: request.path)
+        let route = fixtures.routes.route(at: request.path)
         send(share(response, with: request, of: route), to: request, on: connection)
         releaseProxiedPlace(of: connection)
         if connection.state == .http { answerWaiting(on: connection) }

@@ -214,7 +214,8 @@ extension Shard {
         _ text: [UInt8], audioWithin limit: AudioLimit
     ) throws(ClientEventError) -> (event: ClientEvent, eventID: String?) {
         let outcome = text.withUnsafeBytes { bytes in
-            Result { () throws(ClientEventError) in try eventParser.parse(bytes, audioWithin: limit)
+            Result { () throws(ClientEventError) in
+                try workspace.parser.parse(bytes, audioWithin: limit)
             }
         }
         return try outcome.get()

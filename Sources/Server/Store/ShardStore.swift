@@ -60,14 +60,14 @@ final class ShardStore {
 extension Shard {
     /// Connects to the store, if it is a server. On the shard's thread.
     func openStore() {
-        store.link?.onReady = { [unowned self] in
+        returning.store.link?.onReady = { [unowned self] in
             // A server that was cut off learns at once which sessions others have taken.
-            store.heartbeat?.beat()
+            returning.store.heartbeat?.beat()
             reviewRecords()
         }
-        store.link?.open()
+        returning.store.link?.open()
         sendHeartbeat()
-        guard store.places != nil else { return }
+        guard returning.store.places != nil else { return }
         let plan: @Sendable () -> Void = { [mailbox = inbox.mailbox] in
             mailbox.post(.planReport)
         }
@@ -77,29 +77,31 @@ extension Shard {
 
     /// Shows other servers that this one is alive, now and from now on.
     func sendHeartbeat() {
-        guard let heartbeat = store.heartbeat else { return }
+        guard let heartbeat = returning.store.heartbeat else { return }
         heartbeat.beat()
         _ = deadlines.schedule(.heartbeat, at: now + NodeHeartbeat.interval)
     }
 
     /// Plans a report of what quotas were used, and of what sessions keys have.
     func planReport() {
-        guard store.places != nil, !store.isReportPlanned else { return }
-        store.isReportPlanned = true
+        guard returning.store.places != nil, !returning.store.isReportPlanned else { return }
+        returning.store.isReportPlanned = true
         _ = deadlines.schedule(.report, at: now + SharedQuotaTable.reportDelay)
     }
 
     /// Reports what has changed. A change that cannot be reported now is tried again.
     func sendReport() {
-        store.isReportPlanned = false
-        store.quotas?.send()
-        store.places?.send()
-        if store.quotas?.hasUses == true || store.places?.hasChanges == true { planReport() }
+        returning.store.isReportPlanned = false
+        returning.store.quotas?.send()
+        returning.store.places?.send()
+        if returning.store.quotas?.hasUses == true || returning.store.places?.hasChanges == true {
+            planReport()
+        }
     }
 
     /// Sets the gauges of Redis and of the store.
     func publishStore() {
-        guard let redis, !redis.orderedLinks.isEmpty else { return }
+        guard let redis = upstreams.redis, !redis.orderedLinks.isEmpty else { return }
         var total = RedisCounts()
         var bytes = 0
         var ready = 0
@@ -117,9 +119,9 @@ extension Shard {
         metrics.set(.redisLosses, to: total.losses)
         metrics.set(.redisWaiting, to: total.waiting)
         metrics.set(.redisQueuedBytes, to: bytes)
-        metrics.set(.storeConnected, to: store.link?.isReady == true ? 1 : 0)
+        metrics.set(.storeConnected, to: returning.store.link?.isReady == true ? 1 : 0)
         for trouble in RedisTrouble.allCases {
-            metrics.set(trouble.storeMetric, to: store.link?.trouble == trouble ? 1 : 0)
+            metrics.set(trouble.storeMetric, to: returning.store.link?.trouble == trouble ? 1 : 0)
         }
     }
 }

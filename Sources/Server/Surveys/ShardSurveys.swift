@@ -19,7 +19,7 @@ extension Shard {
         }
         let query: SessionQuery
         do throws(ClientEventError) {
-            if let route = routes.route(at: request.path), route.path.hasSuffix("}") {
+            if let route = fixtures.routes.route(at: request.path), route.path.hasSuffix("}") {
                 // No session has an id that is not text.
                 query = SessionQuery(id: route.parameter(of: request.path) ?? "")
             } else {
@@ -28,9 +28,9 @@ extension Shard {
         } catch {
             return HTTPResponse(badRequest: error)
         }
-        guard !surveys.isFull else { return RouteFailure.tooManySurveys.response }
+        guard !questions.surveys.isFull else { return RouteFailure.tooManySurveys.response }
         let shards = services.directory.all
-        let id = surveys.takeID()
+        let id = questions.surveys.takeID()
         let asksNodes =
             query.scope == .cluster && asksNodes(caller)
             && query.id.map(SessionQuery.isPlain) ?? true
@@ -38,7 +38,7 @@ extension Shard {
             id: id, query: query, request: request, token: connection.token, shards: shards.count)
         if asksNodes { survey.nodes = services.nodes.others.count }
         survey.awaitsNodes = asksNodes
-        surveys.insert(survey)
+        questions.surveys.insert(survey)
         connection.http?.beginAnswer(.survey(id))
         _ = deadlines.schedule(.survey(id), at: now + survey.patience)
         if asksNodes { askNodesForSessions(query, for: caller, as: id) }
@@ -55,7 +55,8 @@ extension Shard {
     func isLocal(_ request: HTTPRequest, on connection: Connection) -> Bool {
         guard let http = connection.http else { return false }
         let named = "X-Forwarded-For"
-        let namesClient = admission.trusts(http.client) && request.fields.count(of: named) > 0
+        let namesClient =
+            fixtures.admission.trusts(http.client) && request.fields.count(of: named) > 0
         let isForwarded = [named, "Forwarded", "Via", "X-Real-IP"].contains {
             request.fields.count(of: $0) > 0
         }
@@ -65,17 +66,17 @@ extension Shard {
 
     /// A shard has answered.
     func handle(_ report: SurveyReport, for id: SurveyID) {
-        if let survey = surveys.add(report, to: id) { answer(survey) }
+        if let survey = questions.surveys.add(report, to: id) { answer(survey) }
     }
 
     /// Other nodes have answered.
     func handle(_ answers: [NodeAnswer], for id: SurveyID) {
-        if let survey = surveys.add(answers, to: id) { answer(survey) }
+        if let survey = questions.surveys.add(answers, to: id) { answer(survey) }
     }
 
     /// The time for a survey is over: the reports that have come are the answer.
     func endSurvey(_ id: SurveyID) {
-        if let survey = surveys.remove(id) { answer(survey) }
+        if let survey = questions.surveys.remove(id) { answer(survey) }
     }
 
     private func answer(_ survey: Survey) {
@@ -92,17 +93,17 @@ extension Shard {
 
     /// Goes on with the scans by a tick's share. It removes those whose time is over.
     func continueScans() {
-        surveys.dropLateScans(at: now)
+        questions.surveys.dropLateScans(at: now)
         var slots = SessionScan.slotsPerTick
-        while slots > 0, var scan = surveys.takeScan() {
+        while slots > 0, var scan = questions.surveys.takeScan() {
             let start = io.now
             slots -= scan.look(
-                through: connections, sessions, waiting, atMost: slots, clock: clock,
+                through: connections, sessions, returning.waiting, atMost: slots, clock: clock,
                 shard: services.index)
             if scan.isOver { scan.look(through: textRequests, clock: clock) }
             let report = scan.isOver ? report(scan) : nil
             scan.nanoseconds += Int(io.now.nanoseconds - start.nanoseconds)
-            guard let report else { return surveys.giveBack(scan) }
+            guard let report else { return questions.surveys.giveBack(scan) }
             metrics.observe(.sessionScan, nanoseconds: scan.nanoseconds)
             scan.question.answer(report)
         }
@@ -121,7 +122,9 @@ extension Shard {
                 report.rows.append(row(of: connection, candidate.rank, hasParts: hasParts))
             } else if let turn = textRequests[candidate.token] {
                 report.rows.append(row(of: turn, candidate.rank, hasParts: hasParts))
-            } else if let live = sessions[candidate.token], let place = waiting[live.token] {
+            } else if let live = sessions[candidate.token],
+                let place = returning.waiting[live.token]
+            {
                 report.rows.append(row(of: live, place, candidate.rank, hasParts: hasParts))
             }
         }
@@ -179,8 +182,8 @@ extension Shard {
     private func client(of connection: Connection) -> NetworkAddress {
         if let http = connection.http { return http.client }
         let peer = io.peer(of: connection.handle)
-        guard admission.trusts(peer) else { return peer }
-        return admission.limits.address(of: connection.addressPlace) ?? peer
+        guard fixtures.admission.trusts(peer) else { return peer }
+        return fixtures.admission.limits.address(of: connection.addressPlace) ?? peer
     }
 }
 

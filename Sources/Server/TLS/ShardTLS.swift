@@ -20,7 +20,7 @@ extension Shard {
     /// Adds TLS to a connection that was just accepted, if the server uses it.
     /// - Returns: false when there is no memory for it.
     func secure(_ connection: Connection) -> Bool {
-        guard let wire else { return true }
+        guard let wire = fixtures.wire else { return true }
         connection.tls = wire.makeConnection()
         return connection.tls != nil
     }
@@ -28,13 +28,14 @@ extension Shard {
     /// Whether the tick has time for a read of this connection. A storm of new clients must not
     /// delay the others' audio: a handshake takes as long as 50 packets.
     func admitsRead(of connection: Connection) -> Bool {
-        guard let wire, let tls = connection.tls else { return true }
+        guard let wire = fixtures.wire, let tls = connection.tls else { return true }
         return connection.state == .lingering || wire.admitsStep(of: tls)
     }
 
     /// Ciphertext came.
     func receiveRecords(_ bytes: UnsafeMutableRawBufferPointer, on connection: Connection) {
-        guard let wire, let tls = connection.tls, connection.state != .lingering else { return }
+        guard let wire = fixtures.wire, let tls = connection.tls, connection.state != .lingering
+        else { return }
         let isHandshake = tls.stage == .handshake
         let (plaintext, end) = wire.decrypt(UnsafeRawBufferPointer(bytes), of: tls)
         if isHandshake, tls.stage == .established {
@@ -62,12 +63,12 @@ extension Shard {
             metadata: ["reason": "\(failure.reason)"])
         if failure.isPlainHTTP {
             // A client of http:// gets an answer that it can read.
-            tls.unsent.removeAll(into: chunks)
+            tls.unsent.removeAll(into: fixtures.chunks)
             connection.tls = nil
             return refuse(RouteFailure.plainHTTP.response, on: connection)
         }
         // The output that is not encrypted is dropped; the alert is in the records.
-        connection.output.removeAll(into: chunks)
+        connection.output.removeAll(into: fixtures.chunks)
         linger(connection)
     }
 
@@ -90,7 +91,9 @@ extension Shard {
     /// Writes a piece of the connection's output, through TLS if the connection has it.
     /// - Returns: how much of the piece was used, like a write to the socket.
     func write(_ piece: UnsafeRawBufferPointer, of connection: Connection) -> IOOutcome {
-        guard let tls = connection.tls, let wire else { return io.write(connection.handle, piece) }
+        guard let tls = connection.tls, let wire = fixtures.wire else {
+            return io.write(connection.handle, piece)
+        }
         let (outcome, sentBytes) = wire.write(piece, of: tls, to: connection.handle)
         // The caller counts the plaintext; records are longer, and may have waited.
         if case .done(let count) = outcome {
@@ -105,7 +108,7 @@ extension Shard {
     /// connection sends no more.
     /// - Returns: false when the socket is full; the connection then waits for room.
     func finishRecords(of connection: Connection) -> Bool {
-        guard let tls = connection.tls, let wire else { return true }
+        guard let tls = connection.tls, let wire = fixtures.wire else { return true }
         if connection.state == .lingering { wire.finishWriting(tls) }
         let (outcome, sentBytes) = wire.flush(tls, to: connection.handle)
         metrics.add(.bytesSent, sentBytes)
@@ -121,7 +124,7 @@ extension Shard {
 
     /// Sends close_notify on a connection that is about to be removed, and drops its records.
     func endRecords(of connection: Connection) {
-        guard let tls = connection.tls, let wire else { return }
+        guard let tls = connection.tls, let wire = fixtures.wire else { return }
         if tls.stage == .handshake, tls.hasBegun {
             metrics.add(.tlsHandshakesFailed)
             logger.debug("TLS handshake failed", metadata: ["reason": "not finished"])
@@ -131,18 +134,18 @@ extension Shard {
             wire.finishWriting(tls)
             metrics.add(.bytesSent, wire.flush(tls, to: connection.handle).sentBytes)
         }
-        tls.unsent.removeAll(into: chunks)
+        tls.unsent.removeAll(into: fixtures.chunks)
     }
 
     // MARK: Keys
 
     /// Makes new connections from another context; open ones keep theirs.
-    func renew(_ context: TLSContext) { wire?.context = context }
+    func renew(_ context: TLSContext) { fixtures.wire?.context = context }
 
     /// Rotates the tickets' keys if that is due, and schedules the next rotation: an old key must
     /// be overwritten also on a server without connections.
     func rotateTicketKeys() {
-        guard let wire else { return }
+        guard let wire = fixtures.wire else { return }
         _ = deadlines.schedule(.ticketRotation, at: wire.context.tickets.rotate(at: now))
     }
 }

@@ -23,12 +23,12 @@ extension Shard {
         } catch {
             return send(answer(to: error, of: seeker), to: request, on: connection)
         }
-        let front = TelephoneFront(carrier, seeker: seeker, on: switchboard)
+        let front = TelephoneFront(carrier, seeker: seeker, on: clients.switchboard)
         accept(upgrade, as: .front, selecting: front.subprotocol, on: connection)
         guard connection.state == .webSocket else { return }
         endOldestUnbegun(of: seeker)
-        fronts[connection.token] = front
-        switchboard.noteLine(at: connection.token, of: seeker.tag)
+        clients.fronts[connection.token] = front
+        clients.switchboard.noteLine(at: connection.token, of: seeker.tag)
         metrics.add(.callsOpen)
         perform([.settle, .rearm], on: connection)
     }
@@ -45,7 +45,7 @@ extension Shard {
 
     /// A caller has only so many lines without a call: the oldest ends for the next.
     private func endOldestUnbegun(of seeker: PlaceSeeker) {
-        guard let oldest = switchboard.unbegun.beyondShare(of: seeker.tag),
+        guard let oldest = clients.switchboard.unbegun.beyondShare(of: seeker.tag),
             let connection = connections[oldest]
         else { return }
         logger.info(

@@ -21,7 +21,9 @@ extension Shard {
             if request.method == .delete { return stopText(request, by: caller, on: connection) }
             return resumeText(request, by: caller, fields: fields, on: connection)
         }
-        guard !shutdown.isStopping, !isTooLate(connection) else { return routes.stopping.response }
+        guard !shutdown.isStopping, !isTooLate(connection) else {
+            return fixtures.routes.stopping.response
+        }
         let asked: ChatRequest
         do throws(ClientEventError) {
             asked =
@@ -36,12 +38,12 @@ extension Shard {
         }
         guard !isShortOfMemory() else {
             metrics.add(.textRequestsRefused)
-            return routes.shortOfMemory.response
+            return fixtures.routes.shortOfMemory.response
         }
         let places = services.metrics
         guard places.reserve(places.textRequests, limit: configuration.maxTextRequests) else {
             metrics.add(.textRequestsRefused)
-            return routes.full.response
+            return fixtures.routes.full.response
         }
         var profile: AgentProfile?
         do throws(RefusalReason) {
@@ -105,7 +107,7 @@ extension Shard {
             at: peerClock)
         textRequests.insert(textRequest)
         metrics.set(.textRequestsOpen, to: textRequests.openCount)
-        sessionLog.noteStart(of: session.id, session.parameters)
+        journal.sessions.noteStart(of: session.id, session.parameters)
         if let chat { services.replies.insert(log, of: chat)?.review() }
         let heading = ChatCompletionWriter.Heading(
             id: "chatcmpl-" + id, created: services.wallSeconds(),
@@ -143,7 +145,7 @@ extension Shard {
     private func resumeText(
         _ request: HTTPRequest, by caller: Caller, fields: HTTPFields, on connection: Connection
     ) -> HTTPResponse? {
-        guard let id = routes.route(at: request.path)?.parameter(of: request.path) else {
+        guard let id = fixtures.routes.route(at: request.path)?.parameter(of: request.path) else {
             return HTTPResponse(status: 204)
         }
         let chat = ChatKey(of: caller, id: id)
@@ -164,7 +166,7 @@ extension Shard {
     private func stopText(
         _ request: HTTPRequest, by caller: Caller, on connection: Connection
     ) -> HTTPResponse? {
-        guard let id = routes.route(at: request.path)?.parameter(of: request.path) else {
+        guard let id = fixtures.routes.route(at: request.path)?.parameter(of: request.path) else {
             return HTTPResponse(status: 204)
         }
         guard let log = services.replies.log(of: ChatKey(of: caller, id: id)) else {
@@ -268,18 +270,18 @@ extension Shard {
 
     private func endWork(of request: TextRequest) {
         request.live.hasEnded = true
-        agentLink.stopAll(&request.live.work)
+        agents.link.stopAll(&request.live.work)
         request.live.chargeUnfinishedReplies(at: now)
         request.live.grant = nil
         if let chat = request.chat { services.replies.handleComplete(request.log, of: chat) }
-        sessionLog.noteEnd(of: request.live.session.id)
+        journal.sessions.noteEnd(of: request.live.session.id)
         metrics.set(.textRequestsOpen, to: textRequests.openCount)
         services.metrics.textRequests.subtract(1, ordering: .relaxed)
     }
 
     private func setModelPaused(_ isPaused: Bool, of request: TextRequest) {
         request.log.setModelPaused(isPaused)
-        gate.assumeIsolated { [token = request.token] in
+        agents.gate.assumeIsolated { [token = request.token] in
             if isPaused { $0.suspend(token) } else { $0.resume(token) }
         }
     }
@@ -294,7 +296,7 @@ extension Shard {
     private func forget(_ request: TextRequest) {
         if let chat = request.chat { services.replies.remove(request.log, of: chat) }
         schedule(request, at: nil)
-        ledgers.refund(request.charge)
+        memory.ledgers.refund(request.charge)
         sessions.remove(request.live)
     }
 

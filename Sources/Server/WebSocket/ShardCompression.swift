@@ -101,14 +101,14 @@ extension Shard {
     /// Sets a connection up for the compression that its handshake agreed on.
     func adopt(_ agreement: PerMessageDeflateAgreement, on connection: Connection) {
         connection.deflateWindowBits = UInt8(agreement.serverWindowBits)
-        connection.contexts = compression.makeContexts(for: agreement)
+        connection.contexts = fixtures.compression.makeContexts(for: agreement)
     }
 
     /// Gives a connection's contexts back.
     func releaseContexts(of connection: Connection) {
         guard let contexts = connection.contexts else { return }
         connection.contexts = nil
-        compression.release(contexts)
+        fixtures.compression.release(contexts)
     }
 
     /// Inflates a message and handles it.
@@ -117,15 +117,18 @@ extension Shard {
     func handleCompressed(
         _ message: WebSocketCompressedMessage, on connection: Connection
     ) throws(WebSocketError) -> Int {
-        defer { compression.inflated.removeAll(keepingCapacity: ShardCompression.keptBufferBytes) }
+        defer {
+            fixtures.compression.inflated.removeAll(
+                keepingCapacity: ShardCompression.keptBufferBytes)
+        }
         let event = try connection.webSocket?.inflate(
-            message, with: connection.contexts?.inflater ?? compression.inflater,
-            limits: compression.limits, into: compression.inflated)
+            message, with: connection.contexts?.inflater ?? fixtures.compression.inflater,
+            limits: fixtures.compression.limits, into: fixtures.compression.inflated)
         guard let event else { return 1 }
         metrics.add(.deflatedBytesIn, message.payload.count)
-        metrics.add(.inflatedBytesIn, compression.inflated.count)
-        var share = 1 + compression.inflated.count / ShardCompression.bytesPerShare
-        let before = noteMessage(ofBytes: compression.inflated.count, on: connection)
+        metrics.add(.inflatedBytesIn, fixtures.compression.inflated.count)
+        var share = 1 + fixtures.compression.inflated.count / ShardCompression.bytesPerShare
+        let before = noteMessage(ofBytes: fixtures.compression.inflated.count, on: connection)
         switch (event, connection.live) {
         case (.text(let text), let live?):
             share = max(share, handleText(text, of: live, on: connection, after: before))
@@ -147,8 +150,8 @@ extension Shard {
         guard connection.state == .webSocket else { return }
         let deflater =
             connection.contexts?.deflater
-            ?? compression.deflater(windowBits: Int(connection.deflateWindowBits))
-        let deflated = compression.deflated
+            ?? fixtures.compression.deflater(windowBits: Int(connection.deflateWindowBits))
+        let deflated = fixtures.compression.deflated
         defer { deflated.removeAll(keepingCapacity: ShardCompression.keptBufferBytes) }
         guard deflater.deflate(payload, atMost: payload.count - 1, into: deflated) else {
             send(opcode, payload, on: connection)

@@ -31,11 +31,11 @@ extension Shard {
     /// another tick, in which they come first. So do connections with the rest of a long message once
     /// the tick's share of audio is used up.
     func continueMessages() {
-        let count = unfinished.beginRound()
+        let count = tickWork.unfinished.beginRound()
         guard count > 0 else { return }
         var postponed: [Int] = []
         for position in 0..<count {
-            let slot = unfinished.slot(at: position)
+            let slot = tickWork.unfinished.slot(at: position)
             guard let connection = connections[slot: slot], connection.isUnfinished
             else { continue }
             connection.isUnfinished = false
@@ -44,7 +44,7 @@ extension Shard {
             else { continue }
             let mustWait =
                 connection.hasUnheardAudio && sessionContext.isTickSpent
-                || position > 0 && messageTime.isSpent(at: io.now)
+                || position > 0 && tickWork.messageTime.isSpent(at: io.now)
             if mustWait {
                 connection.isUnfinished = true
                 postponed.append(slot)
@@ -54,7 +54,7 @@ extension Shard {
                 continueRequests(on: connection)
                 continue
             }
-            messageTime.beginShare(position, of: count)
+            tickWork.messageTime.beginShare(position, of: count)
             perform(.settle, on: connection)
             var pending: [UInt8] = []
             swap(&pending, &connection.pending)
@@ -67,9 +67,9 @@ extension Shard {
                 perform(.watch, on: connection)
             }
         }
-        unfinished.endRound()
-        messageTime.endShares()
-        if !postponed.isEmpty { unfinished.postpone(postponed) }
+        tickWork.unfinished.endRound()
+        tickWork.messageTime.endShares()
+        if !postponed.isEmpty { tickWork.unfinished.postpone(postponed) }
     }
 
     /// Handles messages until the bytes or the connection's share of the tick are used up, or the
@@ -115,10 +115,11 @@ extension Shard {
         _ messages: Int, _ rest: Int, since looked: inout (messages: Int, rest: Int)
     ) -> Bool {
         guard
-            messageTime.needsLook(after: messages - looked.messages, bytes: looked.rest - rest)
+            tickWork.messageTime.needsLook(
+                after: messages - looked.messages, bytes: looked.rest - rest)
         else { return false }
         looked = (messages, rest)
-        return messageTime.isShareSpent(at: io.now)
+        return tickWork.messageTime.isShareSpent(at: io.now)
     }
 
     /// - Returns: the messages that the event counts as in the tick's share of its connection.
@@ -174,8 +175,10 @@ extension Shard {
         _ opcode: WebSocketOpcode, _ payload: UnsafeRawBufferPointer, isCompressed: Bool = false,
         on connection: Connection
     ) {
-        frames.append(
-            opcode, payload, isCompressed: isCompressed, to: &connection.output, pool: chunks)
+        workspace.frames.append(
+            opcode, payload, isCompressed: isCompressed, to: &connection.output,
+            pool: fixtures.chunks
+        )
     }
 
     // MARK: Liveness and the end
@@ -222,7 +225,7 @@ extension Shard {
     ) {
         noteEnd(SessionEnd(closing: code, reason), of: connection.live)
         if connection.role == .front, connection.state == .webSocket {
-            fronts[connection.token]?.hangUp(connection, self)
+            clients.fronts[connection.token]?.hangUp(connection, self)
         }
         endSession(of: connection)
         scratch.removeAll()

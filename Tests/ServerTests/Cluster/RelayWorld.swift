@@ -140,7 +140,7 @@ final class RelayWorld {
             $0.makeUpstream = { _, _ in network }
         }
         network.far = far
-        near.shard.relays.connect = { [network] _ in
+        near.shard.upstreams.relays.connect = { [network] _ in
             network.connect() ?? Pipe(network.pipes[0].peer)
         }
     }

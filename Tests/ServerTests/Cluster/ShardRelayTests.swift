@@ -83,7 +83,7 @@ import Testing
         let sideband = world.join(id)
         sideband.peer.reset()
         world.run()
-        #expect(try world.pipe.isClosed && world.near.shard.relays.count == 0)
+        #expect(try world.pipe.isClosed && world.near.shard.upstreams.relays.count == 0)
         #expect(world.far.metrics.total(of: .sidebandsOpen) == 0)
     }
 

@@ -140,9 +140,9 @@ import Testing
     private func expectNothing(of server: SimulatedServer) {
         #expect(server.io.openHandles == 0)
         #expect(server.shard.connections.count == 0)
-        #expect(server.shard.chunks.chunksInUse == 0)
+        #expect(server.shard.fixtures.chunks.chunksInUse == 0)
         #expect(server.shard.deadlines.count <= 1, "at most the end of the drain")
-        #expect(server.shard.unfinished.isEmpty && !server.shard.output.hasWork)
+        #expect(server.shard.tickWork.unfinished.isEmpty && !server.shard.output.hasWork)
         let metrics = server.metrics
         #expect(metrics.connections.load(ordering: .relaxed) == 0)
         #expect(metrics.sessions.load(ordering: .relaxed) == 0)

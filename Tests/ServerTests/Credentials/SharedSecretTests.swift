@@ -62,7 +62,7 @@ private final class StoreDouble: SharedSecrets {
         change(&configuration)
         let server = try SimulatedServer(
             configuration: configuration, seed: seed, credentials: CredentialRules(keys: list))
-        server.shard.store.secrets = store
+        server.shard.returning.store.secrets = store
         return server
     }
 

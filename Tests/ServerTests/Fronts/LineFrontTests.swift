@@ -51,7 +51,7 @@ import Testing
         client.close()
         #expect(server.run(for: .seconds(10)))
         #expect(server.metrics.total(of: .sessionsOpen) == 0)
-        #expect(server.shard.fronts.isEmpty && server.shard.ledgerBytes == 0)
+        #expect(server.shard.clients.fronts.isEmpty && server.shard.ledgerBytes == 0)
     }
 
     @Test func aLineOfTheUserInterruptsTheReply() throws {

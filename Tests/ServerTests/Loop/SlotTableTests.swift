@@ -66,18 +66,20 @@ import Testing
         #expect(server.run())
         clear(client, times: ServerConfiguration().maxMessagesPerTick * 4)
         #expect(server.shard.tick())
-        #expect(server.shard.unfinished.slots == [3])
+        #expect(server.shard.tickWork.unfinished.slots == [3])
         for peer in peers { peer.reset() }
         client.peer.reset()
         #expect(server.shard.tick())
-        #expect(server.shard.unfinished.slots == [3] && server.shard.connections.slotCount == 0)
+        #expect(
+            server.shard.tickWork.unfinished.slots == [3] && server.shard.connections.slotCount == 0
+        )
         let gone = Connection(
             token: EventToken(.connection, index: 3, generation: 0), handle: 1, at: .milliseconds(0)
         )
         server.shard.output.schedule(gone)
-        server.shard.ledgers.touch(gone)
+        server.shard.memory.ledgers.touch(gone)
         #expect(server.run())
-        #expect(server.io.openHandles == 0 && server.shard.unfinished.isEmpty)
+        #expect(server.io.openHandles == 0 && server.shard.tickWork.unfinished.isEmpty)
     }
 
     /// An operator's question is under way while all clients leave.
@@ -87,17 +89,17 @@ import Testing
         let peers = (0..<6).map { _ in server.connect() }
         #expect(server.run())
         let answers = Mutex<[SurveyReport]>([])
-        server.shard.surveys.begin(
+        server.shard.questions.surveys.begin(
             SurveyQuestion(query: SessionQuery()) { report in
                 answers.withLock { $0.append(report) }
             }, at: server.io.now)
-        let begun = server.shard.surveys.takeScan()
+        let begun = server.shard.questions.surveys.takeScan()
         var scan = try #require(begun)
         scan.nextSlot = 5
         for peer in peers { peer.reset() }
         #expect(server.shard.tick())
         #expect(server.shard.connections.slotCount == 0)
-        server.shard.surveys.giveBack(scan)
+        server.shard.questions.surveys.giveBack(scan)
         #expect(server.run())
         #expect(answers.withLock { $0.map(\.connections) } == [0])
     }

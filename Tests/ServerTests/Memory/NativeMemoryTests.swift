@@ -124,7 +124,7 @@ import Testing
         // The first ones fill OpenSSL's caches.
         try visitInEveryWay(world, resuming: &session, version)
         try visitInEveryWay(world, resuming: &session, version)
-        let context = try #require(world.server.shard.wire?.context)
+        let context = try #require(world.server.shard.fixtures.wire?.context)
         let outlived = context.outlivedBytes
         #expect(outlived < 64 << 10)
         for _ in 0..<3 { try visitInEveryWay(world, resuming: &session, version) }

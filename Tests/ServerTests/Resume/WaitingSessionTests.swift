@@ -13,7 +13,7 @@ import Testing
 @Suite struct WaitingSessionTests {
     private func survey(_ world: ResumeWorld, _ query: SessionQuery) throws -> SurveyReport {
         let reports = Mutex<[SurveyReport]>([])
-        world.server.shard.surveys.begin(
+        world.server.shard.questions.surveys.begin(
             SurveyQuestion(query: query) { report in reports.withLock { $0.append(report) } },
             at: world.server.io.now)
         #expect(world.server.run())
@@ -117,7 +117,7 @@ import Testing
         let client = world.open()
         for _ in 0..<40 { world.count(to: 1, client) }
         let token = try #require(world.server.shard.sessions[slot: 0]).token
-        let wait = { world.server.shard.work.wait(of: token, at: world.server.io.now) }
+        let wait = { world.server.shard.clients.work.wait(of: token, at: world.server.io.now) }
         #expect(wait() > .zero)
         world.cut(client)
         _ = try world.comeBack(from: client, at: client.offsets.last)

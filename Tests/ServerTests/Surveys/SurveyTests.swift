@@ -258,11 +258,11 @@ private struct Row: Equatable {
             answers.withLock { $0 += 1 }
         }
         for _ in 0..<3 {
-            server.shard.surveys.begin(question, at: server.io.now + .seconds(-1))
+            server.shard.questions.surveys.begin(question, at: server.io.now + .seconds(-1))
         }
         #expect(server.run())
-        #expect(!server.shard.surveys.isScanning && answers.withLock { $0 } == 0)
-        server.shard.surveys.begin(question, at: server.io.now)
+        #expect(!server.shard.questions.surveys.isScanning && answers.withLock { $0 } == 0)
+        server.shard.questions.surveys.begin(question, at: server.io.now)
         #expect(server.run())
         #expect(answers.withLock { $0 } == 1)
     }

@@ -57,7 +57,7 @@ import Testing
     @Test(arguments: tlsVersions)
     func opensTicketsOfOtherShards(version: Int32) throws {
         let world = try TLSWorld()
-        let context = try #require(world.server.shard.wire?.context)
+        let context = try #require(world.server.shard.fixtures.wire?.context)
         let neighbour = try SimulatedServer(tls: context)
         let session = try visit(world, version).session
         var options = TLSClientOptions()

@@ -93,7 +93,7 @@ struct TextWorld {
         #expect(server.io.waits - waits < 1_000, "it spins")
         #expect(openRequests == 0 && server.shard.textRequests.all.isEmpty)
         #expect(server.shard.services.replies.count == 0)
-        #expect(server.io.openHandles == 0 && server.shard.chunks.chunksInUse == 0)
+        #expect(server.io.openHandles == 0 && server.shard.fixtures.chunks.chunksInUse == 0)
         for metric in [ShardMetric.textRequestsOpen, .ledgerBytes, .agentTasks, .connectionsOpen] {
             #expect(server.metrics.total(of: metric) == 0, "\(metric)")
         }

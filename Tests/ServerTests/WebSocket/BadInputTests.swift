@@ -111,7 +111,7 @@ import Testing
         #expect(client.closeCode == 1009)
         #expect(world.server.metrics.total(of: .inflatedBytesIn) == 0, "it was not handled")
         #expect(world.heldBytes < 1 << 16)
-        #expect(world.server.shard.compression.inflated.capacity <= 64 << 10)
+        #expect(world.server.shard.fixtures.compression.inflated.capacity <= 64 << 10)
         world.expectNoHarm()
     }
 

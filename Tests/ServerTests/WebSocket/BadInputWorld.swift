@@ -79,8 +79,8 @@ final class BadInputWorld {
         #expect(server.run(for: .seconds(300)))
         #expect(server.io.waits - waits < 1_000, "it spins")
         #expect(server.io.openHandles == 0 && heldBytes == 0)
-        #expect(server.shard.chunks.chunksInUse == 0)
-        #expect(server.shard.compression.heldBytes < 300_000)
+        #expect(server.shard.fixtures.chunks.chunksInUse == 0)
+        #expect(server.shard.fixtures.compression.heldBytes < 300_000)
         let metrics = server.metrics
         for metric in [ShardMetric.sessionsOpen, .ledgerBytes, .connectionsOpen] {
             #expect(metrics.total(of: metric) == 0)

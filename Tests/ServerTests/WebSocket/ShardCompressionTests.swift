@@ -208,7 +208,9 @@ import Testing
         #expect(server.run())
         #expect(client.closeCode == code)
         #expect(other.texts.count == 1 && other.closeCode == nil)
-        #expect(server.shard.compression.inflated.capacity <= ShardCompression.keptBufferBytes)
+        #expect(
+            server.shard.fixtures.compression.inflated.capacity <= ShardCompression.keptBufferBytes
+        )
         #expect(server.metrics.total(of: .protocolErrors) == 1)
     }
 
@@ -239,6 +241,6 @@ import Testing
         client.sendCompressed(.binary, [UInt8](repeating: 7, count: 4 << 20))
         #expect(server.run())
         #expect(client.messages == [.binary([UInt8](repeating: 7, count: 4 << 20))])
-        #expect(server.shard.compression.heldBytes < 300_000)
+        #expect(server.shard.fixtures.compression.heldBytes < 300_000)
     }
 }
