@@ -1,4 +1,4 @@
-"""A real redis-server for tests: on a free port, without files."""
+"""A real redis-server for tests: on a free port, and without files unless a test gives it a folder."""
 
 import shutil
 import signal
@@ -14,8 +14,9 @@ class RedisServer:
 
     INSTALLED = shutil.which("redis-server") is not None
 
-    def __init__(self, port=None):
+    def __init__(self, port=None, arguments=()):
         self.port = port or free_port()
+        self.arguments = arguments
         self.process = None
         self.client = redis.Redis(port=self.port, decode_responses=True, protocol=2)
 
@@ -27,7 +28,7 @@ class RedisServer:
         """Starts it, empty, and waits until it accepts connections."""
         self.process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "redis-server", "--port", str(self.port),
-             "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"],
+             "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", *self.arguments],
             stdout=subprocess.PIPE, text=True)
         for line in self.process.stdout:
             if "Ready to accept connections" in line:

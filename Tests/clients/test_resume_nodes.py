@@ -266,6 +266,37 @@ def test_without_redis_a_session_lives_on_and_is_reached_from_everywhere(model, 
         run(test())
 
 
+def test_a_redis_that_is_full_costs_a_killed_server_s_clients_their_session_alone(model, redis):
+    """Takes three seconds, after which a silent node counts as gone."""
+    with cluster(model, redis) as (first, second):
+        async def test():
+            caller = Caller(first)
+            await caller.open()
+            await caller.configure(output_modalities=["text"])
+            await caller.ask("One.")
+            _, item = await reply(caller)
+            await is_stored(raw(redis), caller, item)
+            lost = caller.session["id"]
+            await asyncio.to_thread(redis.command, "CONFIG", "SET", "maxmemory", "1")
+            await asyncio.to_thread(kill, first)
+            caller.server = second
+            while True:
+                try:
+                    resumed = await caller.come_back()
+                    break
+                except websockets.InvalidStatus as refused:
+                    assert refused.response.status_code == 503
+                    assert int(refused.response.headers["Retry-After"]) > 0
+                    await asyncio.sleep(0.1)
+            assert not resumed["recovered"] and resumed["session"]["id"] != lost
+            await caller.configure(output_modalities=["text"])
+            await caller.ask("Two.")
+            assert (await reply(caller))[0] == "You said: Two."
+            await caller.close()
+
+        run(test())
+
+
 def test_a_redis_that_comes_back_empty_learns_of_sessions_at_rest(model, redis):
     """Takes the time between two reviews of what the store should have (StoredSession.shortestReview)."""
     with cluster(model, redis) as (first, second):

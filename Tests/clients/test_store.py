@@ -4,6 +4,7 @@ whose Redis is away serves as ever."""
 import asyncio
 import http.client
 import json
+import shutil
 import subprocess
 import time
 
@@ -109,43 +110,155 @@ def test_two_servers_share_the_quota_of_a_key():
         assert ask(two) == 429
 
 
-@pytest.mark.parametrize("cause, begin, end", [
-    ("replica", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"),
-    ("memory", "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
-    ("replicas", "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"),
-    ("password", "CONFIG SET requirepass other", "-a other CONFIG SET requirepass "),
-])
-def test_a_redis_that_is_up_and_of_no_use_is_one_line_and_a_cause(cause, begin, end):
+class Trouble:
+    """A real redis-server that answers and is of no use to the store: how it begins and ends, what
+    the log quotes of its refusal, and how its commands log in."""
+
+    arguments = ()
+    login = ()
+    user = ""
+    # A connection that stays learns of it by a refused command; one that is lost, when it returns.
+    losses = 1
+
+    def __init__(self, words, begin, end):
+        self.words, self.begin, self.end = words, [begin.split(" ")], [end.split(" ")]
+
+    def prepare(self, redis):
+        """Before Parley starts."""
+
+    def start(self, redis):
+        for command in self.begin:
+            redis.command(*self.login, *command)
+
+    def stop(self, redis):
+        for command in self.end:
+            redis.command(*self.login, *command)
+
+
+class Password(Trouble):
+    """Another password than the URL's, and the connections are closed."""
+
+    losses = 2
+    login = ("-a", "other", "--no-auth-warning")
+
+    def __init__(self, words, user, before):
+        super().__init__(words, "", f"CONFIG SET requirepass {before}")
+        self.user, self.before = user, before
+
+    def prepare(self, redis):
+        redis.command("CONFIG", "SET", "requirepass", self.before)
+
+    def start(self, redis):
+        before = ("-a", self.before, "--no-auth-warning") if self.before else ()
+        redis.command(*before, "CONFIG", "SET", "requirepass", "other")
+        redis.command(*self.login, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
+
+class Permission(Trouble):
+    """The URL's user may not use the store's keys any more, and its connections are closed."""
+
+    losses = 2
+    user = "ann:secret@"
+    rules = "+@read +@write +@scripting +@connection +time"
+
+    def __init__(self):
+        super().__init__("NOPERM", "", f"ACL SETUSER ann ~parley:* {self.rules}")
+
+    def prepare(self, redis):
+        redis.command(*f"ACL SETUSER ann on >secret ~parley:* {self.rules}".split())
+
+    def start(self, redis):
+        redis.command("ACL", "SETUSER", "ann", "resetkeys", "~other:*")
+        redis.command("CLIENT", "KILL", "USER", "ann")
+
+
+class Disk(Trouble):
+    """The folder of its file is gone: it cannot save, and takes no more."""
+
+    def __init__(self, folder):
+        self.folder, self.words = folder, "MISCONF"
+        self.arguments = (
+            "--save", "1 1", "--dir", str(folder), "--stop-writes-on-bgsave-error", "yes",
+            "--enable-protected-configs", "local")
+
+    def save(self, redis, status):
+        redis.command("SET", "other", "1")
+        redis.command("BGSAVE", "SCHEDULE")
+        until(lambda: f"rdb_last_bgsave_status:{status}" in redis.command("INFO", "persistence"))
+
+    def start(self, redis):
+        shutil.rmtree(self.folder)
+        self.save(redis, "err")
+
+    def stop(self, redis):
+        self.folder.mkdir()
+        redis.command("CONFIG", "SET", "dir", str(self.folder))
+        redis.command("BGSAVE", "SCHEDULE")
+
+
+TROUBLES = {
+    "replica": lambda _: Trouble("READONLY", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"),
+    "memory": lambda _: Trouble("OOM", "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
+    "replicas": lambda _: Trouble(
+        "NOREPLICAS", "CONFIG SET min-replicas-to-write 1",
+        "CONFIG SET min-replicas-to-write 0"),
+    "disk": Disk,
+    "permission": lambda _: Permission(),
+    "password": lambda _: Password("WRONGPASS", ":first@", "first"),
+    "password, new": lambda _: Password("NOAUTH", "", ""),
+}
+
+
+@pytest.mark.parametrize("name", TROUBLES)
+def test_a_redis_that_is_up_and_of_no_use_is_one_line_and_a_cause(name, tmp_path):
     """redis#2746, StackExchange.Redis#2264."""
-    def attempts(*login):
-        stats = redis.command(*login, "INFO", "stats")
+    def attempts():
+        stats = redis.command(*trouble.login, "INFO", "stats")
         return int(stats.split("total_connections_received:")[1].split()[0])
 
-    with RedisServer() as redis, ParleyServer("--store", redis.url, "--shards", "1") as server:
-        until(lambda: server.get("/readyz?store")[0] == 200)
-        redis.command(*begin.split(" "))
-        login = ["-a", "other"] if cause == "password" else []
-        if cause == "password":
-            redis.command(*login, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        until(lambda: f"({cause})" in server.get("/readyz?store")[2].decode())
-        assert server.get("/readyz")[0] == 200
-        assert server.metric(f'parley_store_troubles{{cause="{cause}"}}') == "1"
-        converse(server)
-        # Each question is a connection, too.
-        before, questions = attempts(*login), 1
-        begun = time.monotonic()
-        while attempts(*login) - before - questions < 4:
-            questions += 1
-            time.sleep(0.02)
-        # The pauses of four attempts are at least half of what they may be.
-        assert time.monotonic() - begun > 0.5
-        assert server.get("/readyz?store")[0] == 503
-        log = server.log_path.read_text()
-        assert log.count("redis is away") == (2 if cause == "password" else 1)
-        assert log.count(f"cause={cause}") == 1 and "redis answers" in log
-        redis.command(*end.split(" "))
-        until(lambda: server.get("/readyz?store")[0] == 200)
-        assert server.metric(f'parley_store_troubles{{cause="{cause}"}}') == "0"
+    folder, cause = tmp_path / "redis", name.split(",")[0]
+    folder.mkdir()
+    trouble = TROUBLES[name](folder)
+    with RedisServer(arguments=trouble.arguments) as redis:
+        trouble.prepare(redis)
+        url = redis.url.replace("://", f"://{trouble.user}")
+        with ParleyServer("--store", url, "--shards", "1") as server:
+            until(lambda: server.get("/readyz?store")[0] == 200)
+            trouble.start(redis)
+            until(lambda: f"({cause})" in server.get("/readyz?store")[2].decode())
+            assert server.get("/readyz")[0] == 200
+            assert server.metric(f'parley_store_troubles{{cause="{cause}"}}') == "1"
+            converse(server)
+            # Each question is a connection, too.
+            before, questions = attempts(), 1
+            begun = time.monotonic()
+            while attempts() - before - questions < 4:
+                questions += 1
+                time.sleep(0.02)
+            # The pauses of four attempts are at least half of what they may be.
+            assert time.monotonic() - begun > 0.5
+            assert server.get("/readyz?store")[0] == 503
+            log = server.log_path.read_text()
+            assert log.count("redis is away") == trouble.losses
+            line, = (each for each in log.splitlines() if f"cause={cause}" in each)
+            assert trouble.words in line
+            trouble.stop(redis)
+            until(lambda: server.get("/readyz?store")[0] == 200)
+            assert server.metric(f'parley_store_troubles{{cause="{cause}"}}') == "0"
+
+
+def test_a_redis_cluster_is_named(tmp_path):
+    """Its scripts would be refused one by one, and nothing would be kept."""
+    with RedisServer(arguments=["--cluster-enabled", "yes", "--dir", str(tmp_path)]) as redis:
+        with ParleyServer("--store", redis.url, "--shards", "1") as server:
+            until(lambda: "(cluster)" in server.get("/readyz?store")[2].decode())
+            redis.command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+            # It serves single keys then, and no script of two.
+            until(lambda: "CROSSSLOT" in redis.command("INFO", "errorstats"))
+            converse(server)
+            assert "(cluster)" in server.get("/readyz?store")[2].decode()
+            log = server.log_path.read_text()
+            assert log.count("redis is away") == 1 and "redis answers" not in log
 
 
 def test_a_server_without_a_store_has_none_that_is_away(parley):

@@ -90,6 +90,7 @@ public enum RedisError: Error, Equatable, Sendable {
     /// connection may lead to one that does.
     private static let passingCodes: Set = [
         "LOADING", "MASTERDOWN", "READONLY", "NOAUTH", "WRONGPASS", "OOM", "MISCONF", "NOREPLICAS",
+        "BUSY", "CLUSTERDOWN", "MOVED",
     ]
 
     /// Whether a new connection may lead to a server that is not in the state of this error.

@@ -633,6 +633,8 @@ extension RedisTrouble {
         case .replicas: .storeReplicasMissing
         case .loading: .storeLoading
         case .password: .storePasswordRefused
+        case .permission: .storePermissionMissing
+        case .cluster: .storeIsCluster
         case .refusal: .storeRefusing
         }
     }

@@ -56,7 +56,7 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case redisConnections, redisCompleted, redisFailed, redisLosses, redisWaiting, redisQueuedBytes
     case storeConnected, storeFailures, storeFenced
     case storeUnreachable, storeIsReplica, storeMemoryFull, storeDiskFailing, storeReplicasMissing
-    case storeLoading, storePasswordRefused, storeRefusing
+    case storeLoading, storePasswordRefused, storePermissionMissing, storeIsCluster, storeRefusing
     case memoryReturns, untouchedTableBytes
 
     /// Its place among a shard's cells.

@@ -55,7 +55,9 @@ final class RedisLink {
         self.authorities = authorities
         self.logger = logger
         pipeline = RedisPipeline(
-            to: address, named: "parley-\(purpose)", limits: limits, drawDelay: drawDelay)
+            to: address, named: "parley-\(purpose)",
+            probe: purpose == StoreLink.purpose ? .script : .write, limits: limits,
+            drawDelay: drawDelay)
     }
 
     /// Whether the server answers.

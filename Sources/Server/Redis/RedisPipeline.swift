@@ -39,6 +39,15 @@ package struct RedisLimits: Equatable, Sendable {
     package init() {}
 }
 
+/// What a server must carry out before its connection counts as ready.
+enum RedisProbe {
+    /// A write. A user who may not write the probe's key is served: its keys may be others.
+    case write
+    /// The write, and a script with two keys, as the store's are. Any refusal counts, because the
+    /// keys are the server's own: a user without their permission, or a Redis Cluster, keeps nothing.
+    case script
+}
+
 /// An action for the owner of a pipeline, which performs all of them in order.
 enum RedisAction<Tag> {
     /// Open a connection, then call `handleConnected` or `handleLoss`.
@@ -88,6 +97,7 @@ struct RedisPipeline<Tag> {
 
     private let address: RedisAddress
     private let name: String
+    private let probe: RedisProbe
     private let limits: RedisLimits
     /// A random delay from zero to the given one.
     private let drawDelay: (Duration) -> Duration
@@ -114,11 +124,12 @@ struct RedisPipeline<Tag> {
     /// Creates a pipeline that does nothing until it is opened or gets a command.
     /// - Parameter name: how the server's `CLIENT LIST` shows the connection; printable, no blanks.
     init(
-        to address: RedisAddress, named name: String, limits: RedisLimits,
+        to address: RedisAddress, named name: String, probe: RedisProbe, limits: RedisLimits,
         drawDelay: @escaping (Duration) -> Duration
     ) {
         self.address = address
         self.name = name
+        self.probe = probe
         self.limits = limits
         self.drawDelay = drawDelay
         reader = RedisReader(maxReplyBytes: limits.maxReplyBytes)
@@ -242,12 +253,24 @@ struct RedisPipeline<Tag> {
         }
         // A server that accepts connections and is stuck must not count as ready, and neither must one
         // that answers and writes nothing: a replica, or one whose memory or disk is full.
-        expect(.preparation(isLast: true), of: Self.probe)
+        switch probe {
+        case .write: expect(.preparation(isLast: true), of: Self.emptyWrite)
+        case .script:
+            expect(.preparation(isLast: false), of: Self.emptyWrite)
+            let script = RedisScript("return redis.call('EXISTS', KEYS[1], KEYS[2])")
+            expect(.preparation(isLast: false), of: script.load)
+            // The keys have different slots, so that a Redis Cluster refuses them.
+            expect(
+                .preparation(isLast: true),
+                of: RedisCommand(script, keys: ["parley:probe", StoreScripts.nodes]))
+        }
     }
 
     /// A write that every server of use carries out, and that changes nothing: of a key that is not
     /// there, no byte is replaced.
-    private static var probe: RedisCommand { RedisCommand("SETRANGE", "parley:probe", "0", "") }
+    private static var emptyWrite: RedisCommand {
+        RedisCommand("SETRANGE", "parley:probe", "0", "")
+    }
 
     private var preparation: [RedisCommand] {
         var steps: [RedisCommand] = []
@@ -325,8 +348,9 @@ struct RedisPipeline<Tag> {
         switch expected.purpose {
         case .scriptLoad: break
         case .preparation(let isLast):
-            // A user who may not write this key, as its ACL has other keys, says nothing of the server.
-            if case .failure(let error) = result, !isLast || error.asksForNewConnection {
+            if case .failure(let error) = result,
+                !isLast || probe == .script || error.asksForNewConnection
+            {
                 lose(
                     "it refuses the connection (\(Self.text(of: error)))", RedisTrouble(error),
                     at: now)

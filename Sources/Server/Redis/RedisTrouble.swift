@@ -21,6 +21,10 @@ enum RedisTrouble: String, CaseIterable {
     case loading
     /// It does not accept the user or the password (`WRONGPASS`, `NOAUTH`).
     case password
+    /// The user may not use the keys or commands that its connection needs (`NOPERM`).
+    case permission
+    /// It is part of a Redis Cluster (`CLUSTERDOWN`, `MOVED`, `CROSSSLOT`).
+    case cluster
     /// It refuses the connection for another reason.
     case refusal
 
@@ -38,6 +42,8 @@ enum RedisTrouble: String, CaseIterable {
             case "NOREPLICAS": .replicas
             case "LOADING": .loading
             case "WRONGPASS", "NOAUTH": .password
+            case "NOPERM": .permission
+            case "CLUSTERDOWN", "MOVED", "CROSSSLOT": .cluster
             default: .refusal
             }
     }
@@ -51,6 +57,8 @@ enum RedisTrouble: String, CaseIterable {
         case .disk: "see its log: its disk is full, or it may not write there"
         case .replicas: "start its replicas, or lower its min-replicas-to-write"
         case .loading: "wait until it has read its data"
+        case .permission: "allow the user ~parley:* +@read +@write +@scripting +@connection +time"
+        case .cluster: "name a server that is no part of a Redis Cluster"
         case .password: "give the current user and password in the URL, and restart this server"
         }
     }

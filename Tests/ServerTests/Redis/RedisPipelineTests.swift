@@ -18,11 +18,14 @@ private struct PipelineWorld {
 
     final class Draws { var limits: [Duration] = [] }
 
-    init(_ url: String = "redis://localhost", limits: RedisLimits = RedisLimits()) throws {
+    init(
+        _ url: String = "redis://localhost", probe: RedisProbe = .write,
+        limits: RedisLimits = RedisLimits()
+    ) throws {
         let draws = Draws()
         self.draws = draws
         pipeline = RedisPipeline(
-            to: try #require(RedisAddress(url)), named: "test", limits: limits
+            to: try #require(RedisAddress(url)), named: "test", probe: probe, limits: limits
         ) {
             draws.limits.append($0)
             return $0
@@ -267,7 +270,8 @@ struct RedisPipelineTests {
     @Test(
         "a server that carries out nothing for a while is left, and the error is harmless",
         arguments: [
-            "LOADING", "READONLY", "MASTERDOWN", "OOM", "MISCONF", "NOREPLICAS", "NOAUTH",
+            "LOADING", "READONLY", "MASTERDOWN", "OOM", "MISCONF", "NOREPLICAS", "NOAUTH", "BUSY",
+            "CLUSTERDOWN", "MOVED",
         ])
     func passing(code: String) throws {
         var world = try PipelineWorld()
@@ -333,6 +337,36 @@ struct RedisPipelineTests {
         world.pipeline.handleConnected(at: world.now)
         world.receive("+OK\r\n-NOPERM No permissions to access a key\r\n")
         #expect(world.take() == ["connect", "ready"])
+    }
+
+    @Test(
+        "a server that refuses the store's keys or scripts is of no use to it",
+        arguments: [
+            ("", "-NOPERM No permissions to access a key", RedisTrouble.permission),
+            ("+OK\r\n", "-NOPERM User has no permissions to run 'script|load'", .permission),
+            ("", "-CLUSTERDOWN Hash slot not served", .cluster),
+            ("+OK\r\n+OK\r\n", "-CROSSSLOT Keys don't hash to the same slot", .cluster),
+            ("+OK\r\n", "-ERR unknown command 'SCRIPT'", .refusal),
+        ])
+    func storeRefused(before: String, line: String, cause: RedisTrouble) throws {
+        var world = try PipelineWorld(probe: .script)
+        world.pipeline.open(at: world.now)
+        for _ in 0..<2 {
+            world.pipeline.handleConnected(at: world.now)
+            #expect(
+                world.sent() == [
+                    "CLIENT SETNAME", "SETRANGE parley:probe", "SCRIPT LOAD",
+                    "EVALSHA \(RedisScript("return redis.call('EXISTS', KEYS[1], KEYS[2])").digest)",
+                ])
+            world.receive("+OK\r\n\(before)\(line)\r\n")
+            #expect(!world.pipeline.isReady && world.pipeline.trouble == cause)
+            let due = try #require(world.pipeline.nextDeadline)
+            world.advance(to: Int(due.nanoseconds / 1_000_000))
+        }
+        #expect(world.take().filter { $0.hasPrefix("away") }.count == 1)
+        world.pipeline.handleConnected(at: world.now)
+        world.receive("+OK\r\n:0\r\n+digest\r\n:0\r\n")
+        #expect(world.take().last == "ready" && world.pipeline.trouble == nil)
     }
 
     @Test(
