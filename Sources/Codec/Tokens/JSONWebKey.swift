@@ -46,11 +46,18 @@ public struct JSONWebKey: Sendable {
     /// Creates an RSA key from its numbers, most significant byte first; nil if they are outside
     /// the ranges above.
     public init?(rsaModulus modulus: [UInt8], exponent: [UInt8], id: String? = nil) {
-        guard modulus.count <= Self.rsaBits.upperBound / 8, exponent.count <= Self.maxExponentBytes,
+        guard modulus.count <= Self.rsaBits.upperBound / 8, Self.isExponent(exponent),
             let key = OpenSSLKey(rsaModulus: modulus, exponent: exponent),
             Self.rsaBits.contains(key.bits)
         else { return nil }
         self.init(id, .rs256, .public(key))
+    }
+
+    /// Whether a number is a public exponent: odd, and at least 3 (RFC 8017 §3.1). With 1 the
+    /// signature of a text is the text, which anyone can write.
+    private static func isExponent(_ number: [UInt8]) -> Bool {
+        guard number.count <= maxExponentBytes, let last = number.last else { return false }
+        return last % 2 == 1 && (last > 1 || number.dropLast().contains { $0 != 0 })
     }
 
     /// Creates a key from a point of P-256; nil if the coordinates are not on the curve.

@@ -125,7 +125,8 @@ public struct JSONWebKeySet: Sendable {
         }
         guard let key else {
             throw Objection(
-                "a number is missing, or out of its range: RSA keys have 2048 to 8192 bits, "
+                "a number is missing, or out of its range: RSA keys have 2048 to 8192 bits and "
+                    + "an odd exponent above 1, "
                     + "secrets at least 32 bytes, points are on the curve, and all numbers are "
                     + "base64url without padding")
         }

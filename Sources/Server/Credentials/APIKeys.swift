@@ -46,7 +46,9 @@ package struct APIKeys: Sendable {
 
     /// Adds the keys of the option `api-key`, separated by commas. They are operator keys: setting
     /// the option takes access to the machine.
+    /// - Throws: also where there is none, as in `,`: the server would start and serve nobody.
     package mutating func add(option text: String) throws(OptionError) {
+        let before = count
         for key in text.split(separator: ",").map({ $0.filter { $0 != " " } }) where !key.isEmpty {
             var entry = APIKey(digest: SHA256Digest(of: key))
             entry.isOperator = true
@@ -54,10 +56,14 @@ package struct APIKeys: Sendable {
             if let objection = append(entry) { throw OptionError("api-key", objection) }
             if key.utf8.count < Self.guessableBytes { guessable.append("api-key") }
         }
+        if count == before { throw OptionError("api-key", "it has no key") }
     }
 
     /// Adds the keys of a file.
+    /// - Throws: also where there is none: a file that was cut to nothing, as where the disk is full,
+    ///   would lock out every client at the next SIGHUP.
     package mutating func add(_ file: ConfiguredFile) throws(OptionError) {
+        let before = count
         let lines = file.bytes.split(
             separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
         for (index, line) in lines.enumerated() {
@@ -75,6 +81,7 @@ package struct APIKeys: Sendable {
                 guessable.append("\(file.path) line \(index + 1)")
             }
         }
+        if count == before { throw file.error("has no key") }
     }
 
     private mutating func append(_ key: APIKey) -> String? {

@@ -32,7 +32,7 @@ package struct TokenPolicy: Sendable {
             } catch {
                 throw file.error("\(error)")
             }
-            warnings = keys.omissions.map { file.error("is used without \($0)").description }
+            warnings = Self.lines(about: keys.omissions, of: file)
             warnings += keys.untriedKeys.map { algorithm, count in
                 file.error(
                     "has \(count) keys for \(algorithm.rawValue) without kid, of which a token is "
@@ -54,6 +54,15 @@ package struct TokenPolicy: Sendable {
         audience = configuration.jwtAudience
         issuer = configuration.jwtIssuer
         leewaySeconds = configuration.jwtLeewaySeconds
+    }
+
+    /// Lines about keys that are left out. 10: a file of another purpose may have thousands.
+    private static func lines(about omissions: [String], of file: ConfiguredFile) -> [String] {
+        var clauses = Array(omissions.prefix(10))
+        if omissions.count > clauses.count {
+            clauses.append("\(omissions.count - clauses.count) more keys")
+        }
+        return clauses.map { file.error("is used without \($0)").description }
     }
 
     /// The caller with a token.

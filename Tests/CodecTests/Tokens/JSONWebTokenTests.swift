@@ -251,6 +251,14 @@ import Testing
         #expect(throws: JSONWebKeySetError.self) { try Self.keys(key) }
     }
 
+    /// 1, also with a zero before it: everyone can sign. 65536, 2 and nothing are no exponents.
+    @Test(arguments: ["AQ", "AAE", "AQAA", "Ag", ""])
+    func aKeyWithoutAPublicExponentIsLeftOut(exponent: String) throws {
+        let key = #"{"kty":"RSA","e":"\#(exponent)","n":"\#(Self.rs256Modulus)"}"#
+        let set = try Self.keys(key, Self.es256Key)
+        #expect(set.keys.count == 1 && set.omissions.count == 1)
+    }
+
     @Test func nullIsNoMember() throws {
         let key = Self.es256Key.dropLast() + #","d":null,"use":null,"key_ops":null}"#
         #expect(try Self.keys(String(key)).keys.count == 1)
