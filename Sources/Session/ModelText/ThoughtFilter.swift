@@ -7,8 +7,8 @@
 // before it has been shown by then. White space that a message begins with waits for its first word.
 //
 // Invariant: the result depends on the text alone, however it is cut into deltas. Held back is a tag
-// that is not complete, at most `ThoughtTag.maxBytes`, and white space. Each byte is looked at twice at
-// most.
+// that is not complete, at most `ThoughtTag.maxBytes`, and white space. Each byte is looked at three times
+// at most.
 
 import Codec
 
@@ -28,15 +28,17 @@ struct ThoughtFilter {
     private var tag: ThoughtTag?
     /// The head so far.
     private var head: [UInt8] = []
-    /// White space before the first word of the message.
+    /// White space before the first word of the message, also the kinds without a width.
     private var space: [UInt8] = []
+    /// The first bytes of a character before the first word.
+    private var character: [UInt8] = []
     private var hasText = false
     private var hasThought = false
     private var code = CodeSpan()
     private var shown: [UInt8] = []
 
     /// Bytes on the heap.
-    var heldBytes: Int { space.heapBytes + head.heapBytes }
+    var heldBytes: Int { space.heapBytes + head.heapBytes + character.heapBytes }
 
     /// More of the message.
     /// - Returns: what may be shown of the text so far; may be empty.
@@ -106,7 +108,7 @@ struct ThoughtFilter {
             } else {
                 place = .text
             }
-        case (.body, _), (.closing, _), (.end, _): break
+        case (.body, _), (.closing, _), (.end, _), (.token, _): break
         }
     }
 
@@ -139,12 +141,35 @@ struct ThoughtFilter {
             shown.append(byte)
             return
         }
-        guard byte > 32 else { return space.append(byte) }
+        character.append(byte)
+        guard character.count == Self.length(from: character[0]) else { return }
+        defer { character = [] }
+        guard !Self.isBlank(character) else { return space += character }
         // A thought and the lines behind it leave no trace.
         if !hasThought { shown += space }
         space = []
         hasText = true
-        show(byte)
+        for byte in character { show(byte) }
+    }
+
+    /// Bytes of a character in UTF-8, by its first one.
+    private static func length(from byte: UInt8) -> Int {
+        switch byte {
+        case 0xC0..<0xE0: 2
+        case 0xE0..<0xF0: 3
+        case 0xF0...: 4
+        default: 1
+        }
+    }
+
+    /// Whether a character shows nothing: white space, a control character, and what has no width,
+    /// such as the byte order mark.
+    private static func isBlank(_ character: [UInt8]) -> Bool {
+        if character.count == 1 { return character[0] <= 32 }
+        return String(decoding: character, as: UTF8.self).unicodeScalars.allSatisfy { scalar in
+            scalar.properties.isWhitespace
+                || ["\u{200B}", "\u{200C}", "\u{200D}", "\u{2060}", "\u{FEFF}"].contains(scalar)
+        }
     }
 }
 

@@ -5,6 +5,10 @@
 //     <|thought|> <|begin_of_thought|> <|START_THINKING|>   and their <|/thought|> <|end_of_thought|>
 //     [THINK] ◁think▷                                 Magistral, Kimi
 //     <|channel|>analysis<|message|> … <|end|>        harmony (gpt-oss)
+//     <unused94> … <unused95>                         MedGemma
+//
+// Any other name between <| and |> is a token of the model's template, such as <|im_end|>, <|eot_id|>
+// and <|START_RESPONSE|>, which its server should have taken out.
 //
 // Case, `_` and `-` do not count, and attributes are skipped. ThoughtFilter decides what a tag means
 // where it stands.
@@ -21,6 +25,8 @@ struct ThoughtTag {
         case opening, closing
         /// The head of a message begins, its body begins, the message ends (harmony).
         case head, body, end
+        /// Another token of the model's template.
+        case token
     }
 
     /// The result of another byte.
@@ -103,6 +109,8 @@ struct ThoughtTag {
             // The brackets of Magistral hold capitals; [think] is a link or a remark.
             if bytes[0] == UInt8(ascii: "["), byte >= UInt8(ascii: "a") { return false }
             return acceptsInName(byte | 0x20)
+        case UInt8(ascii: "0")...UInt8(ascii: "9") where isAngle && place == .name:
+            return acceptsInName(byte)
         case UInt8(ascii: "_"), UInt8(ascii: "-"): return place == .name || place == .attributes
         case UInt8(ascii: ":") where place == .name && isAngle:
             name = ""
@@ -122,14 +130,19 @@ struct ThoughtTag {
         case .start, .name:
             place = .name
             name.unicodeScalars.append(Unicode.Scalar(byte))
-            return ThoughtNames.beginnings.contains(name)
+            return isTemplate || ThoughtNames.beginnings.contains(name)
         case .attributes: return true
         case .end: return false
         }
     }
 
+    /// Whether it begins with <|, as all tokens of templates do.
+    private var isTemplate: Bool { bytes.count > 1 && bytes[1] == UInt8(ascii: "|") }
+
     private var kind: Kind? {
-        guard let kind = ThoughtNames.kinds[name] else { return nil }
+        guard let kind = ThoughtNames.kinds[name] else {
+            return isTemplate && place == .end ? .token : nil
+        }
         // The marks of harmony have bars: <end> and <message> may be anything.
         if ThoughtNames.marks[name] != nil, !bytes.contains(UInt8(ascii: "|")) { return nil }
         return isClosing ? .closing : kind
@@ -161,6 +174,8 @@ private enum ThoughtNames {
             for word in ["end", "endof"] { kinds[word + thought] = .closing }
             kinds[thought + "end"] = .closing
         }
+        kinds["unused94"] = .opening
+        kinds["unused95"] = .closing
         return kinds
     }()
     /// The beginnings of all names, and letters that may be the name of a vendor before a colon.

@@ -1,7 +1,8 @@
 // The arguments of a call as the model's server has written them, and as clients and tools get
 // them: a JSON object. All kinds of models come through here, because their servers differ: a call
 // without arguments is nothing, white space, `null` or `{}`, and some servers encode the object
-// twice.
+// twice. Half of a surrogate pair, as `\ud83d`, becomes U+FFFD: the services that get the call with the
+// next request refuse it, and with it all later ones.
 //
 // Invariant: a call is never made with other arguments than the model's. Arguments that are no
 // object are refused, not replaced.
@@ -18,11 +19,12 @@ enum CallArguments {
             let value = list.elements?.first(where: { _ in true })
         else { return nil }
         switch value.kind {
-        case .object: return text
+        // The parser's own text is whole.
+        case .object: return text.utf8.contains(UInt8(ascii: "\\")) ? value.raw.text : text
         case .null: return "{}"
         case .string:
-            let inner = value.string ?? ""
-            return (try? JSONParser().parse(inner))?.kind == .object ? inner : nil
+            guard let inner = try? JSONParser().parse(value.string ?? "") else { return nil }
+            return inner.kind == .object ? inner.raw.text : nil
         case .array, .bool, .number: return nil
         }
     }

@@ -1,5 +1,5 @@
 // Whether a transcript has words. Recognisers also write what is none: a mark alone, and what they heard
-// instead of speech: [BLANK_AUDIO], [Music], (applause), *coughs*, <|nospeech|>, ♪. Such a transcript is
+// instead of speech: [BLANK_AUDIO], [Music], (applause), （笑）, *coughs*, <|nospeech|>, ♪. Such a transcript is
 // shown as it is. It starts no response, interrupts none, ends no turn, and no model is given it.
 //
 // This is the one place that decides it. Words beside a remark count: "(laughs) Yes."
@@ -18,27 +18,38 @@ package enum TranscriptWords {
 
     /// A transcript without remarks in brackets. Digits in brackets are said: "(555) 123".
     static func spoken(_ transcript: String) -> String {
-        guard transcript.utf8.contains(where: { openers.contains($0) }) else { return transcript }
-        var spoken: [UInt8] = []
-        // The remark that is open: its brackets, and where it begins in what was spoken.
-        var open: (closer: UInt8, start: Int)?
-        for byte in transcript.utf8 {
+        guard transcript.unicodeScalars.contains(where: { closers[$0] != nil }) else {
+            return transcript
+        }
+        var spoken: [Unicode.Scalar] = []
+        // The remark that is open: its last bracket, and where it begins in what was spoken.
+        var open: (closer: Unicode.Scalar, start: Int)?
+        for scalar in transcript.unicodeScalars {
             TextSteps.note()
-            spoken.append(byte)
+            spoken.append(scalar)
             if let remark = open {
-                guard byte == remark.closer else { continue }
-                let content = spoken[(remark.start + 1)...]
-                if content.contains(where: { $0 >= 0x80 || $0 | 0x20 >= 97 && $0 | 0x20 <= 122 }) {
+                guard scalar == remark.closer else { continue }
+                if spoken[(remark.start + 1)...].contains(where: isOfRemark) {
                     spoken.removeSubrange(remark.start...)
                 }
                 open = nil
-            } else if let index = openers.firstIndex(of: byte) {
-                open = (closers[index], spoken.count - 1)
+            } else if let closer = closers[scalar] {
+                open = (closer, spoken.count - 1)
             }
         }
-        return String(decoding: spoken, as: UTF8.self)
+        var text = String.UnicodeScalarView()
+        text.append(contentsOf: spoken)
+        return String(text)
     }
 
-    private static let openers = Array("[(*<".utf8)
-    private static let closers = Array("])*>".utf8)
+    /// Whether a remark has such a character: any but digits and the marks of ASCII.
+    private static func isOfRemark(_ scalar: Unicode.Scalar) -> Bool {
+        scalar.isASCII
+            ? scalar.properties.isAlphabetic : scalar.properties.numericType != .decimal
+    }
+
+    /// The brackets of remarks, also those of full width.
+    private static let closers: [Unicode.Scalar: Unicode.Scalar] = [
+        "[": "]", "(": ")", "*": "*", "<": ">", "（": "）", "【": "】", "［": "］", "〔": "〕",
+    ]
 }

@@ -31,7 +31,9 @@ import Testing
         ("<scratchpad>", "</scratchpad>"), ("<antThinking>", "</antThinking>"),
         ("<|channel|>analysis<|message|>", "<|end|>"),
         ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
-        ("<think>", "</thinking>"),
+        ("<think>", "</thinking>"), ("<unused94>", "<unused95>"),
+        ("<|START_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"),
+        ("<|begin_of_thought|>", "<|end_of_thought|><|begin_of_solution|>"),
     ])
     func everySpellingIsLeftOut(opening: String, closing: String) {
         expect(
@@ -48,12 +50,28 @@ import Testing
         "[think] twice", "<table><tr><td>1</td></tr></table>", "1 <", "x [", "I ◁ you", "<thinker>",
         "Use `<think>` for it.", "```\n<think>\n```\nThat is it.", "<start> and <end>",
         "  two  spaces ",
-        "<<<think", "<reason why>", "", "Zeile <t\nnext", "ends with <think",
+        "<<<think", "a <|b |> c", "x <|> y", "<|im_end", "f <| g", "`<|im_end|>`", "<unused9>",
+        "\u{3000}第一", "\u{200C}می", "<reason why>", "", "Zeile <t\nnext", "ends with <think",
     ])
     func otherTextStays(text: String) { expect(text, shows: text) }
 
     @Test func aClosingTagAloneIsLeftOut() {
         expect("So it is.</think>We are open.", shows: "So it is.We are open.")
+    }
+
+    @Test(arguments: [
+        "<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<|END_RESPONSE|>", "<|end_of_solution|>", "<|end|>",
+        "<|eom_id|><|eot_id|>", "<|reserved_special_token_12|>",
+    ])
+    func tokensOfTemplatesAreLeftOut(token: String) {
+        expect("We are open.\(token)", shows: "We are open.")
+        expect("\(token)We are \(token)open.", shows: "We are open.")
+    }
+
+    @Test(arguments: ["\u{A0}", "\u{200B}\n", "\u{FEFF}", "\u{3000}", "\u{2028}", "\u{85}"])
+    func whatShowsNothingIsNoWord(text: String) {
+        expect(text, shows: "")
+        expect("\(text)<think>hm</think>\(text)We are open.", shows: "We are open.")
     }
 
     @Test func whiteSpaceWaitsForAWord() {

@@ -10,6 +10,7 @@ import Testing
     static let wordless = [
         "", " ", ".", "...", "…", "[BLANK_AUDIO]", "[Music]", "♪", "♪ ♪", "(applause)", "*coughs*",
         "<|nospeech|>", "[ Silence ]", " (upbeat music) ", "[Musik] [Applaus]", "?", "।", "[音楽]",
+        "（笑）", "【音楽】", "［拍手］（笑い声）",
     ]
 
     @Test(arguments: wordless)
@@ -22,7 +23,7 @@ import Testing
     @Test(arguments: [
         "yes", "5", "(555) 123-4567", "[Music] Hello", "(laughs) Yes.", "नमस्ते।", "はい", "a [",
         "5 * 3",
-        "♪ la la ♪", "(5)",
+        "♪ la la ♪", "(5)", "（笑）はい", "（５５５）", "（あ",
     ])
     func words(transcript: String) { #expect(TranscriptWords.has(in: transcript)) }
 
