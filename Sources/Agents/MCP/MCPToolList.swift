@@ -44,11 +44,10 @@ struct MCPToolList: Equatable, Sendable {
     }
 
     private mutating func add(_ element: JSONValue, isStateless: Bool) {
-        guard let tool = MCPToolDescription(listed: element),
-            let schema = element["inputSchema"]
-        else { return }
+        guard let tool = MCPToolDescription(listed: element) else { return }
+        let schema = element["inputSchema"]
         var marked: [MCPParameterHeader] = []
-        if isStateless {
+        if isStateless, let schema {
             // A tool with invalid marks must not be called (MCP 2026-07-28, "Custom headers").
             guard let all = try? MCPParameterHeader.all(in: schema) else { return }
             marked = all
@@ -60,21 +59,22 @@ struct MCPToolList: Equatable, Sendable {
         textBytes += tool.textBytes
         tools.append(tool)
         if !marked.isEmpty { headers[tool.name] = marked }
-        if schema["properties"]?.member(named: MCPAnswers.argument) != nil {
+        if schema?["properties"]?.member(named: MCPAnswers.argument) != nil {
             ownAnswers.insert(tool.name)
         }
     }
 }
 
 extension MCPToolDescription {
-    /// Reads a tool of a server's list; nil when it has no name or no schema.
+    /// Reads a tool of a server's list; nil when it has no name. One whose schema is missing, `null`
+    /// or no object takes no arguments: without it the user would miss it, and no one be told.
     fileprivate init?(listed value: JSONValue) {
-        guard let name = value["name"]?.string, !name.isEmpty,
-            let schema = value["inputSchema"], schema.kind == .object
-        else { return nil }
+        guard let name = value["name"]?.string, !name.isEmpty else { return nil }
+        let schema = value["inputSchema"].flatMap { $0.kind == .object ? $0.raw : nil }
         let annotations = value["annotations"].flatMap { $0.kind == .object ? $0 : nil }
         self.init(
-            name: name, description: value["description"]?.string, inputSchema: schema.raw,
+            name: name, description: value["description"]?.string, 
+            inputSchema: schema ?? RawJSON(#"{"type":"object"}"#),
             annotations: annotations?.raw, isReadOnly: annotations?["readOnlyHint"]?.bool ?? false)
     }
 }

@@ -135,6 +135,7 @@ extension JSONWriter {
         if let parallel = request.parallelToolCalls, !form.contains(.noParallelToolCalls) {
             member("parallel_tool_calls", parallel)
         }
+        if request.toolChoice == .auto, form.contains(.noAutomaticToolChoice) { return }
         key("tool_choice")
         switch request.toolChoice {
         case .auto: string("auto")

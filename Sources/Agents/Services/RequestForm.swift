@@ -20,6 +20,8 @@ struct RequestForm: OptionSet, Hashable, Sendable {
     static let noStreamOptions = RequestForm(rawValue: 2)
     /// `parallel_tool_calls` is left out.
     static let noParallelToolCalls = RequestForm(rawValue: 4)
+    /// `tool_choice` is left out where it is `auto`, which is every service's default.
+    static let noAutomaticToolChoice = RequestForm(rawValue: 16)
     /// No block is marked for the prompt cache.
     static let noCacheControl = RequestForm(rawValue: 8)
 
@@ -32,7 +34,7 @@ struct RequestForm: OptionSet, Hashable, Sendable {
         }
         let omissions: [(String, RequestForm)] = [
             ("stream_options", .noStreamOptions), ("parallel_tool_calls", .noParallelToolCalls),
-            ("cache_control", .noCacheControl),
+            ("cache_control", .noCacheControl), ("tool_choice", .noAutomaticToolChoice),
         ]
         for (name, omission) in omissions where !contains(omission) && words.contains(name) {
             named.insert(omission)

@@ -39,6 +39,7 @@ enum ToolSchema {
         if lacksProperties(schema) || lacksItems(schema) { return true }
         guard let members = schema.members else { return false }
         return members.contains { name, value in
+            if isNothing(value, named: name) { return true }
             if named.contains(name) {
                 return value.members?.contains { isIncomplete($0.value) } ?? false
             }
@@ -47,12 +48,19 @@ enum ToolSchema {
         }
     }
 
+    /// Whether a member is a keyword that a library has written as `null`. No keyword may be that
+    /// but those whose value is any.
+    private static func isNothing(_ value: JSONValue, named name: String) -> Bool {
+        value.isNull && name != "default" && name != "const" && name != "example"
+    }
+
     private static func lacksProperties(_ schema: JSONValue) -> Bool {
         isOfType("object", schema) && schema["properties"]?.kind != .object
     }
 
     private static func lacksItems(_ schema: JSONValue) -> Bool {
-        isOfType("array", schema) && schema["items"] == nil && schema["prefixItems"] == nil
+        let has = { (member: JSONValue?) in member.map { !$0.isNull } ?? false }
+        return isOfType("array", schema) && !has(schema["items"]) && !has(schema["prefixItems"])
     }
 
     /// Whether values of a type fit: `type` is a name or a list of names.
@@ -68,8 +76,11 @@ enum ToolSchema {
         let lacksProperties =
             lacksProperties(schema) || isOutermost && schema["properties"]?.kind != .object
         json.object { json in
-            if isOutermost, schema["type"] == nil { json.member("type", "object") }
-            for (name, value) in members where name != "properties" || !lacksProperties {
+            if isOutermost, schema["type"]?.isNull ?? true { json.member("type", "object") }
+            for (name, value) in members {
+                if isNothing(value, named: name) || name == "properties" && lacksProperties {
+                    continue
+                }
                 json.key(text: name)
                 write(value, named: name, to: &json)
             }

@@ -76,6 +76,22 @@ import Testing
         #expect(last.contains("max_completion_tokens") && !last.contains("parallel_tool_calls"))
     }
 
+    /// A reasoning model's server takes tools, and no choice among them.
+    @Test func anAutomaticChoiceOfToolsIsLeftOut() async throws {
+        let refusal = Self.refused(
+            #"{"error":{"message":"This model does not support this tool_choice"}}"#)
+        let model = model()
+        let host = ScriptedAgentHost(answers: [refusal, Self.fine, refusal])
+        #expect(try await model.deltas(for: Self.question, on: host).text == "Fine.")
+        #expect(bodies(of: host).map { $0.contains("tool_choice") } == [true, false])
+        // Another choice has no other form.
+        var question = Self.question
+        question.toolChoice = .required
+        await #expect(throws: AgentError.self) { try await model.deltas(for: question, on: host) }
+        #expect(bodies(of: host).last?.contains(#""tool_choice":"required""#) == true)
+        #expect(host.requests.count == 3)
+    }
+
     @Test func whereTheOtherFormIsRefusedTooTheFirstReasonCounts() async throws {
         let tooLarge = Self.refused(
             #"{"error":{"message":"max_tokens is too large","param":"max_tokens"}}"#)

@@ -16,6 +16,11 @@ import Testing
         (#"{"type":"object","properties":null}"#, #"{"type":"object","properties":{}}"#),
         (#"{}"#, #"{"type":"object","properties":{}}"#),
         (
+            #"{"type":null,"properties":{"a":{"type":"array","items":null,"description":null}},"#
+                + #""required":null}"#,
+            #"{"type":"object","properties":{"a":{"type":"array","items":{}}}}"#
+        ),
+        (
             #"{"properties":{"a":{"type":"string"}}}"#,
             #"{"type":"object","properties":{"a":{"type":"string"}}}"#
         ),
@@ -42,6 +47,7 @@ import Testing
         #"{"type":"object","properties":{"items":{"type":"string"},"type":{"type":"string"}}}"#,
         #"{"type":"object","properties":{"a":{"type":"array","items":{"type":"number"}}}}"#,
         #"{"type":"object","properties":{"a":{"type":"string","default":{"type":"array"}}}}"#,
+        #"{"type":"object","properties":{"a":{"type":"string","default":null},"b":{"const":null}}}"#,
         #"{"type":"object","properties":{"a":{"type":"array","prefixItems":[true]}},"additionalProperties":false}"#,
     ])
     func aCompleteSchemaStaysAsItIs(schema: String) {
