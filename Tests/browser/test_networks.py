@@ -204,10 +204,14 @@ document.title = "Bundled";
 """
 
 
-@pytest.mark.parametrize("form", ["esm", "iife", "rollup"])
+WEBPACK = pytest.param("webpack", marks=pytest.mark.skipif(
+    shutil.which("webpack") is None, reason="webpack is not installed"))
+
+
+@pytest.mark.parametrize("form", ["esm", "iife", "rollup", WEBPACK])
 def test_a_bundle_talks(browser, tmp_path, form):
     """The recipes of js/README.md."""
-    bundler = shutil.which("rollup" if form == "rollup" else "esbuild")
+    bundler = shutil.which(form if form in ("rollup", "webpack") else "esbuild")
     assert bundler, "no bundler: run scripts/setup-apt.sh test"
     assert subprocess.run([ROOT / "scripts/js.sh"], check=True, capture_output=True)
     package = tmp_path / "node_modules/parley-client"
@@ -219,6 +223,9 @@ def test_a_bundle_talks(browser, tmp_path, form):
         source.write_text(
             BUNDLED.replace('"parley-client"', '"./node_modules/parley-client/parley.js"'))
         command = [bundler, "app.js", "--format=es", "--dir=dist", "--silent"]
+    elif form == "webpack":
+        command = [bundler, "./app.js", "--mode=production", "--output-filename=app.js",
+                   "--stats=errors-only"]
     else:
         command = [bundler, "app.js", "--bundle", f"--format={form}", "--outdir=dist",
                    "--log-level=error"]
@@ -229,6 +236,10 @@ def test_a_bundle_talks(browser, tmp_path, form):
         "/app.js": (kind, (tmp_path / "dist/app.js").read_bytes()),
         "/worklet.js": (kind, (package / "parley/worklet.js").read_bytes()),
     }
+    if form == "webpack":
+        # It has named and shortened the file itself.
+        del files["/worklet.js"]
+        files |= {f"/{path.name}": (kind, path.read_bytes()) for path in tmp_path.glob("dist/*.js")}
     port = free_port()
     with (
         ParleyServer(PARLEY_ALLOWED_ORIGINS=f"http://localhost:{port}") as server,
