@@ -139,6 +139,12 @@ def test_systemd_accepts_its_units(tmp_path):
     done = subprocess.run(
         ["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and str(tmp_path) not in done.stderr, done.stderr
+    # What the server can reach of the machine, from 0 (nothing) to 100.
+    for path in units[1:]:
+        judged = subprocess.run(
+            ["systemd-analyze", "security", "--offline=true", "--threshold=20", path],
+            capture_output=True, text=True, check=False)
+        assert judged.returncode == 0, judged.stdout[-500:]
     # The supervisor waits longer than the server may take.
     drain = sum(
         milliseconds(f"{name}-ms", settings(["serve"], {}))
