@@ -147,6 +147,8 @@ def test_what_the_model_cannot_do_is_an_error(completions):
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "robot", "content": "hello"}]}, "messages[0].role"),
         ({"messages": user("hello"), "max_tokens": 0}, "max_tokens"),
+        ({"messages": [*user("hello"), {"role": "tool", "tool_call_id": "none", "content": "5"}]},
+         "messages[1].tool_call_id"),
     ],
 )
 def test_a_wrong_request_is_refused_by_name(completions, body, param):

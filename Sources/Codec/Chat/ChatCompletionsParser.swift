@@ -72,7 +72,28 @@ extension EventFields {
         guard let messages, !messages.isEmpty else {
             throw .invalid("messages", "expected at least one message")
         }
+        try Self.checkCalls(of: messages)
         return messages.flatMap(\.self)
+    }
+
+    /// Refuses the result of a call that no message before it has made: it would be left out, and the
+    /// model asked without what the client takes for known.
+    private static func checkCalls(
+        of messages: [[ConversationItem]]
+    ) throws(ClientEventError) {
+        var calls: Set<String> = []
+        for (index, items) in messages.enumerated() {
+            for item in items {
+                switch item.kind {
+                case .functionCall(let callID, _, _): calls.insert(callID)
+                case .functionCallOutput(let callID, _) where !calls.contains(callID):
+                    throw .invalid(
+                        "messages[\(index)].tool_call_id",
+                        "expected the id of one of the 'tool_calls' of a message before it")
+                default: break
+                }
+            }
+        }
     }
 
     /// One message. An assistant's has text, calls, or both.

@@ -43,6 +43,11 @@ import Testing
             #""messages[0].tool_call_id""#
         ),
         (
+            #"{"model":"m","messages":[{"role":"user","content":"x"},"#
+                + #"{"role":"tool","tool_call_id":"c","content":"x"}]}"#,
+            #""messages[1].tool_call_id""#
+        ),
+        (
             #"{"model":"m","messages":[{"role":"assistant","tool_calls":[{"id":"c"}]}]}"#,
             #""messages[0].tool_calls[0].function""#
         ),
