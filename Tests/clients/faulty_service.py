@@ -11,7 +11,8 @@ import threading
 
 class FaultyService:
     """Listens from `with` to its end. Each request uses up one of `answers`; without any, `good` is
-    written. `requests` are the heads of the complete requests so far, and `connections` counts all.
+    written. `requests` are the heads of the complete requests so far, `bodies` their bodies, and
+    `connections` counts all.
 
     It has no list of models, which a server asks for when it starts, unless `lists_models` is set: then
     that request is one like others."""
@@ -21,6 +22,7 @@ class FaultyService:
         self.lists_models = lists_models
         self.answers = []
         self.requests = []
+        self.bodies = []
         self.connections = 0
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = self.listener.getsockname()[1]
@@ -59,13 +61,14 @@ class FaultyService:
 
     def serve(self, connection):
         with connection, contextlib.suppress(OSError):
-            head = read_request(connection)
+            head, body = read_request(connection)
             if not head:
                 return
             if head.startswith(b"GET /v1/models ") and not self.lists_models:
                 self.connections -= 1
                 connection.sendall(NO_LIST)
                 return
+            self.bodies.append(body)
             self.requests.append(head)
             answer = self.answers.pop(0) if self.answers else self.good
             if callable(answer):
@@ -87,12 +90,12 @@ class FaultyService:
 
 
 def read_request(connection):
-    """Reads a complete request, and returns its head."""
+    """Reads a complete request, and returns its head and its body; nothing where it breaks off."""
     data = b""
     while b"\r\n\r\n" not in data:
         piece = connection.recv(65536)
         if not piece:
-            return b""
+            return b"", b""
         data += piece
     head, _, body = data.partition(b"\r\n\r\n")
     fields = dict(
@@ -103,9 +106,9 @@ def read_request(connection):
     while len(body) < length:
         piece = connection.recv(65536)
         if not piece:
-            return b""
+            return b"", b""
         body += piece
-    return head
+    return head, body
 
 
 def answer(body, kind="application/json", status=200, fields="", length=None):

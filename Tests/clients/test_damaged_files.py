@@ -2,6 +2,8 @@
 
 The cases are reports about other systems; their numbers stand in the tests."""
 
+import base64
+import hashlib
 import json
 import pathlib
 import signal
@@ -173,6 +175,35 @@ def test_an_odd_key_leaves_the_others_also_at_a_rotation(tmp_path):
         assert status(second, "second") == 200
 
 
+def test_a_key_with_which_everyone_can_sign_is_left_out(tmp_path):
+    """With the exponent 1, the signature of a text is its padded hash."""
+    def part(value):
+        return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+
+    key = public(rsa.generate_private_key(65537, 2048), kid="weak", e="AQ")
+    path = tmp_path / "jwks.json"
+    path.write_text(json.dumps({"keys": [key, public(ec.generate_private_key(ec.SECP256R1()))]}))
+    signed = ".".join(part(json.dumps(each).encode()) for each in (
+        {"alg": "RS256", "kid": "weak"}, {"sub": "ann", "exp": int(time.time()) + 3600}))
+    # PKCS #1 v1.5 around the name of SHA-256 and the hash (RFC 8017 section 9.2).
+    name = bytes.fromhex("3031300d060960864801650304020105000420")
+    ending = b"\0" + name + hashlib.sha256(signed.encode()).digest()
+    forged = f"{signed}.{part(b'\0\1'.ljust(256 - len(ending), b'\xff') + ending)}"
+    with ParleyServer("--jwt-keys-file", str(path)) as server:
+        wait_for_log(server, "without key 1, kid weak", "an odd exponent above 1")
+        assert server.get("/v1/models", {"Authorization": f"Bearer {forged}"})[0] == 401
+
+
+def test_a_file_of_another_purpose_is_a_few_lines(tmp_path):
+    odd = [{"kty": "AKP", "kid": f"key {number}"} for number in range(1_000)]
+    path = tmp_path / "jwks.json"
+    path.write_text(json.dumps(
+        {"keys": [*odd, public(ec.generate_private_key(ec.SECP256R1()))]}))
+    with ParleyServer("--jwt-keys-file", str(path)) as server:
+        assert "without 990 more keys" in wait_for_log(server, "more keys")
+        assert server.log_path.read_text().count("is used without") == 11
+
+
 # Values
 
 
@@ -195,6 +226,24 @@ def test_a_key_that_can_be_guessed_is_for_this_machine_alone(tmp_path):
         assert server.get("/metrics", {"Authorization": "Bearer null"})[0] == 401
         assert server.get("/metrics", {"Authorization": f"Bearer {KEY}"})[0] == 200
     assert "fewer than 16" in refusal("--host", "0.0.0.0", "--api-keys-file", str(keys))
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# nothing yet\n"])
+def test_a_file_without_keys_locks_nobody_out(text, tmp_path):
+    """As a full disk leaves it behind."""
+    keys = tmp_path / "keys.txt"
+    keys.write_text(f"{KEY} operator\n")
+    with ParleyServer("--api-keys-file", str(keys)) as server:
+        keys.write_text(text)
+        server.process.send_signal(signal.SIGHUP)
+        wait_for_log(server, "credentials not reloaded", "has no key")
+        assert server.get("/metrics", {"Authorization": f"Bearer {KEY}"})[0] == 200
+    assert "has no key" in refusal("--api-keys-file", str(keys))
+
+
+@pytest.mark.parametrize("text", [",", " , ,"])
+def test_commas_are_no_key(text):
+    assert "api-key: it has no key" in refusal(PARLEY_API_KEY=text)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", " "])

@@ -134,7 +134,9 @@ def texts(response):
     [f"<|begin_of_thought|>{THOUGHT}<|end_of_thought|>", REPLY],
     [f"<|channel|>analysis<|message|>{THOUGHT}<|end|><|start|>assistant<|channel|>final<|message|>", REPLY],
     [f"[THINK]{THOUGHT}[/THINK]{REPLY}"],
-], ids=["whole", "tokens", "bars", "harmony", "brackets"])
+    [f"<|START_THINKING|>{THOUGHT}<|END_THINKING|><|START_RESPONSE|>", REPLY, "<|END_RESPONSE|>"],
+    [f"<unused94>{THOUGHT}<unused95>", REPLY, "<|im_", "end|>"],
+], ids=["whole", "tokens", "bars", "harmony", "brackets", "responses", "numbers"])
 @pytest.mark.parametrize("modality", ["text", "audio"])
 def test_thoughts_are_neither_shown_spoken_nor_sent_back(server, services, deltas, modality):
     services.deltas = {"When?": deltas}

@@ -164,6 +164,24 @@ def test_the_limit_of_tokens_is_sent_as_the_server_wants_it():
         assert "service works, with a fault" in log and not failures(server)
 
 
+def test_an_automatic_choice_of_tools_is_left_out_where_it_is_refused():
+    refusal = {"error": {"message": "This model does not support this tool_choice"}}
+    with FaultyService(FINE) as model, serving(model) as server:
+        model.answers.append(answer(json.dumps(refusal).encode(), status=400))
+        assert text_of(turns(server)[0]) == "Fine."
+        assert text_of(turns(server)[0]) == "Fine."
+        assert [b"tool_choice" in body for body in model.bodies] == [True, False, False]
+
+
+def test_half_a_character_in_arguments_breaks_no_later_request():
+    """vertesia/llumiverse#462: the services that get the call again refuse the request."""
+    with FaultyService(FINE) as model, serving(model) as server:
+        model.answers.append(answer(calls(arguments='{"zone":"\\ud83d"}'), EVENTS))
+        _, done = turns(server, "response.function_call_arguments.done", count=2)
+        assert [json.loads(event.arguments) for event in done] == [{"zone": "\ufffd"}]
+        assert b"ud83d" not in model.bodies[-1] and b"ufffd" in model.bodies[-1]
+
+
 # ---- What the operator is told
 
 
