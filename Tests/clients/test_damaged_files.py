@@ -188,7 +188,8 @@ def test_a_key_with_which_everyone_can_sign_is_left_out(tmp_path):
     # PKCS #1 v1.5 around the name of SHA-256 and the hash (RFC 8017 section 9.2).
     name = bytes.fromhex("3031300d060960864801650304020105000420")
     ending = b"\0" + name + hashlib.sha256(signed.encode()).digest()
-    forged = f"{signed}.{part(b'\0\1'.ljust(256 - len(ending), b'\xff') + ending)}"
+    signature = part(b"\0\1".ljust(256 - len(ending), b"\xff") + ending)
+    forged = f"{signed}.{signature}"
     with ParleyServer("--jwt-keys-file", str(path)) as server:
         wait_for_log(server, "without key 1, kid weak", "an odd exponent above 1")
         assert server.get("/v1/models", {"Authorization": f"Bearer {forged}"})[0] == 401
