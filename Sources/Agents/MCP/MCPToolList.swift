@@ -73,7 +73,7 @@ extension MCPToolDescription {
         let schema = value["inputSchema"].flatMap { $0.kind == .object ? $0.raw : nil }
         let annotations = value["annotations"].flatMap { $0.kind == .object ? $0 : nil }
         self.init(
-            name: name, description: value["description"]?.string, 
+            name: name, description: value["description"]?.string,
             inputSchema: schema ?? RawJSON(#"{"type":"object"}"#),
             annotations: annotations?.raw, isReadOnly: annotations?["readOnlyHint"]?.bool ?? false)
     }

@@ -29,7 +29,7 @@ package enum TranscriptWords {
             spoken.append(scalar)
             if let remark = open {
                 guard scalar == remark.closer else { continue }
-                if spoken[(remark.start + 1)...].contains(where: isOfRemark) {
+                if spoken[(remark.start + 1)..<(spoken.count - 1)].contains(where: isOfRemark) {
                     spoken.removeSubrange(remark.start...)
                 }
                 open = nil

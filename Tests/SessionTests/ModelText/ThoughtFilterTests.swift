@@ -60,7 +60,8 @@ import Testing
     }
 
     @Test(arguments: [
-        "<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<|END_RESPONSE|>", "<|end_of_solution|>", "<|end|>",
+        "<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<|END_RESPONSE|>", "<|end_of_solution|>",
+        "<|end|>",
         "<|eom_id|><|eot_id|>", "<|reserved_special_token_12|>",
     ])
     func tokensOfTemplatesAreLeftOut(token: String) {

@@ -19,7 +19,8 @@ import Testing
     }
 
     @Test(arguments: [
-        "[1]", "5", "true", "{}{}", #"{"a":NaN}"#, "```json\n{}\n```", #"{"a":"#, "\u{FEFF}{}", #""{""#,
+        "[1]", "5", "true", "{}{}", #"{"a":NaN}"#, "```json\n{}\n```", #"{"a":"#, "\u{FEFF}{}",
+        #""{""#,
     ])
     func anythingElseIsRefused(text: String) {
         #expect(CallArguments.object(text) == nil)
