@@ -95,15 +95,21 @@ struct MCPClientTests {
     @Test func listsAllPagesAndKeepsSchemasUnchanged() async throws {
         let first =
             #"{"tools":[{"name":"add","description":"Adds.","inputSchema":{"type":"#
-            + #""object"},"annotations":{"readOnlyHint":true}},{"name":"bad"}],"nextCursor":"c"}"#
-        let second = #"{"tools":[{"name":"sub","inputSchema":{}}]}"#
+            + #""object"},"annotations":{"readOnlyHint":true}},{"name":"bare"}],"nextCursor":"c"}"#
+        let second =
+            #"{"tools":[{"name":"sub","inputSchema":{}},{"name":"odd","inputSchema":null},"#
+            + #"{"inputSchema":{}}]}"#
         let host = ScriptedAgentHost(
             answers: handshake() + [
                 json(result(first, id: "list-1")), json(result(second, id: "list-2")),
             ])
         let tools = try await client.listTools(on: host)
-        #expect(tools.map(\.name) == ["add", "sub"])
-        #expect(tools[0].inputSchema == RawJSON(#"{"type":"object"}"#) && tools[0].isReadOnly)
+        #expect(tools.map(\.name) == ["add", "bare", "sub", "odd"])
+        // One without a schema takes no arguments.
+        for tool in [tools[0], tools[1], tools[3]] {
+            #expect(tool.inputSchema == RawJSON(#"{"type":"object"}"#))
+        }
+        #expect(tools[0].isReadOnly && tools[2].inputSchema == RawJSON("{}"))
         #expect(
             String(decoding: host.requests[4].body, as: UTF8.self).contains(#"{"cursor":"c"}"#))
     }
