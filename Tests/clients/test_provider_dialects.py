@@ -205,6 +205,18 @@ def test_the_log_says_what_came_back_and_what_to_do(reply, words):
         assert server.metric('parley_service_failures_total{service="llm"}') == "1"
 
 
+@pytest.mark.parametrize("kind", ["chat", "anthropic"])
+def test_a_key_that_the_service_repeats_is_not_logged(kind):
+    key = "sk-4242-secret"
+    body = json.dumps({"error": {"message": f"Incorrect API key provided: {key}."}}).encode()
+    with FaultyService(answer(body, status=401)) as model:
+        with serving(model, "--llm-kind", kind, "--llm-key", key) as server:
+            assert turns(server)[0].status == "failed"
+            line, = failures(server)
+            assert "Incorrect API key provided: ***." in line
+            assert key not in server.log_path.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("status", [307, 308])
 def test_a_redirect_of_the_same_origin_is_followed_and_the_log_names_its_target(status):
     with FaultyService(FINE) as model, serving(model) as server:

@@ -32,10 +32,10 @@ extension UpstreamService {
             evidence.contentType = response.contentType
             evidence.beginning = Array(body.prefix(ServiceEvidence.maxBeginningBytes))
             guard let fault = fault(in: body, evidence, model: model) else { return }
-            host.report(fault)
+            host.report(withoutKey(fault))
         } catch {
             guard let fault = ServiceFault(error, of: name, evidence) else { return }
-            host.report(fault)
+            host.report(withoutKey(fault))
         }
     }
 

@@ -109,7 +109,20 @@ public struct UpstreamService: Sendable {
         guard !name.isEmpty, !Task.isCancelled else { return }
         let known = evidence ?? attempt.evidence ?? ServiceEvidence(url: url(of: path))
         guard let fault = ServiceFault(error, of: name, known) else { return }
-        host.report(fault)
+        host.report(withoutKey(fault))
+    }
+
+    /// A fault whose words do not have the service's key: many services repeat the one that they refuse.
+    func withoutKey(_ fault: ServiceFault) -> ServiceFault {
+        var fault = fault
+        for header in headers where header.name == "Authorization" || header.name == "x-api-key" {
+            let key = header.value.split(separator: " ").last ?? ""
+            // A shorter one may be a word of the answer.
+            guard key.utf8.count >= 8 else { continue }
+            fault.reason = fault.reason.replacing(key, with: "***")
+            fault.beginning = fault.beginning.replacing(key, with: "***")
+        }
+        return fault
     }
 
     /// Where requests with a path go.
