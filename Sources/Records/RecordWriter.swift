@@ -149,7 +149,7 @@ public final class RecordWriter: RecordKeeper, @unchecked Sendable {
             }
             if isFailing { logger.info("records are written again") }
             isFailing = false
-            if entries.contains(where: { $0.change.end != nil }) { forwarder?.wake() }
+            if entries.contains(where: \.isComplete) { forwarder?.wake() }
             webhooks?.wake()
             return true
         } catch {

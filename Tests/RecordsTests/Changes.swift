@@ -34,6 +34,19 @@ struct Changes {
         return RecordDatabase.Entry(change: change, takenAt: time)
     }
 
+    /// What came of the question about the session.
+    func answer(_ answer: AfterCallAnswer) -> RecordDatabase.Entry {
+        entry { $0.afterCall = .answered(answer) }
+    }
+
+    /// The end of the session of an agent that has a question.
+    func questionedEnd() -> RecordDatabase.Entry {
+        entry(end: SessionEnd(.clientClosed)) { change in
+            change.summary.agent = "desk"
+            change.afterCall = .asked
+        }
+    }
+
     /// A message of the user.
     func question(_ text: String, id: String = "item_q") -> RecordedItem {
         RecordedItem(

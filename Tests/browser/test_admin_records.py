@@ -2,6 +2,7 @@
 failed. Leaves pictures in .build/browser/."""
 
 import contextlib
+import json
 import re
 import sqlite3
 
@@ -183,12 +184,15 @@ def test_older_sessions_are_shown_when_asked_for(open_admin, keeping):
 
 @pytest.fixture(scope="module")
 def troubled(tmp_path_factory, browser):
-    """A server with one ended conversation, of which its model has refused a turn."""
+    """A server with one ended conversation, of which its model has refused a turn, and told what was wanted."""
+    folder = tmp_path_factory.mktemp("kept")
+    agents = folder / "agents.yaml"
+    question = {"instructions": 'write {"wants_table": true, "name": "Ann"}', "schema": {"type": "object"}}
+    agents.write_text(json.dumps([{"name": "desk", "after-call": question}]), encoding="utf-8")
     with ScriptedModel() as model:
-        arguments = ["--llm", model.url, "--model", "scripted", "--service-retries", "0"]
-        with KeepingServer(
-            tmp_path_factory.mktemp("kept"), *arguments, PARLEY_LLM_KEY="the-key"
-        ) as server:
+        arguments = ["--llm", model.url, "--model", "scripted", "--service-retries", "0",
+                     "--agents", str(agents), "--default-agent", "desk"]
+        with KeepingServer(folder, *arguments, PARLEY_LLM_KEY="the-key") as server:
             with page_opener(browser, server, permissions=["microphone"]) as open_page:
                 converse(
                     open_page, server, ("Tell me where box 7 is", "Tell me where box 7 is"),
@@ -219,6 +223,7 @@ def test_an_ended_session_can_be_read(open_admin, troubled, pictures, size, sche
     check(page)
     page.screenshot(path=pictures / f"admin-records-{size}-{scheme}.png", full_page=True)
     rows(page).first.get_by_role("button").click()
+    expect(page.locator("#record-answer")).to_contain_text("wants_table: true\nname: Ann")
     page.get_by_role("button", name="Play the recording").click()
     expect(page.locator("audio").first).to_be_visible()
     expect(card(page).locator(".turn.user").last).to_contain_text("still there")

@@ -6,7 +6,8 @@ never ends, so that it can be interrupted at any time. `number N` says N differe
 `number N halts at M` waits behind the first M for `second_half`.
 `limit` stops at the token limit, `die` cuts the stream off, `refuse` answers 500, and `escapes`
 contains terminal control characters. Any other message is repeated. A conversation that begins with
-`halfway` always gets HALVES, with a wait between the two."""
+`halfway` always gets HALVES, with a wait between the two, and one that begins with `write TEXT` the rest of
+that line."""
 
 import http.server
 import itertools
@@ -90,6 +91,9 @@ class ScriptedModel:
                 if "halfway" in str(body["messages"][0]["content"]):
                     self.stream(halves())
                     finished.set()
+                elif str(body["messages"][0]["content"]).startswith("write "):
+                    line, _, _ = body["messages"][0]["content"].partition("\n")
+                    self.stream(said([line.removeprefix("write ")]))
                 elif last["role"] == "tool":
                     self.stream(said(["The ", "answer ", "is ", text, "."]))
                 elif text.startswith("call "):

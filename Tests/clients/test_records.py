@@ -298,6 +298,24 @@ def test_records_reach_postgresql(postgresql, tmp_path):
 
 
 @needs_postgresql
+def test_the_answer_about_a_session_reaches_postgresql_with_its_record(postgresql, model, tmp_path):
+    # `jsonb` takes neither half of a surrogate pair nor NUL.
+    question = {"instructions": r'write {"a": "x\ud83d\u0000"}', "schema": {"type": "object"}}
+    agents = tmp_path / "agents.yaml"
+    agents.write_text(json.dumps([{"name": "desk", "after-call": question}]))
+    with ParleyServer(
+        "--records", postgresql.url, "--records-spool", str(tmp_path / "spool.db"), "--llm", model.url,
+        "--agents", str(agents), "--default-agent", "desk", PARLEY_LLM_KEY="the-key",
+    ) as server:
+        with typed(server, "hello"):
+            pass
+        record, = eventually(lambda: documents(postgresql))
+        assert server.metric("parley_record_spooled_sessions") == "0"
+    assert record["after_call"] == {"data": {"a": "x\ufffd\ufffd"}}
+    assert "after the call: " in sessions("show", postgresql.url, record["id"])
+
+
+@needs_postgresql
 def test_records_pass_a_pooler_that_knows_no_options(postgresql, tmp_path):
     """As PgBouncer's package configures it: `options` when connecting are refused."""
     with StrictPooler(postgresql.port) as pooler:

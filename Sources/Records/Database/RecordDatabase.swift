@@ -46,6 +46,12 @@ final class RecordDatabase {
         func time(of instant: Instant) -> Int {
             takenAt - (change.takenAt - instant).wholeMilliseconds
         }
+
+        /// Whether nothing of the session's record is to come any more.
+        var isComplete: Bool {
+            if case .answered? = change.afterCall { return true }
+            return change.end != nil && change.afterCall == nil
+        }
     }
 
     /// Writes changes in their order.
@@ -79,6 +85,10 @@ final class RecordDatabase {
             entry = Entry(change: change, takenAt: entry.takenAt)
         }
         let change = entry.change
+        if case .answered(let answer)? = change.afterCall {
+            return try write(
+                answer, of: change.sessionID, fence: Int(clamping: change.fence), at: entry.takenAt)
+        }
         try writeSession(entry)
         try writeUse(change)
         for item in change.items { try write(item, of: entry) }
@@ -95,7 +105,25 @@ final class RecordDatabase {
                 .text(RecordJSON.turn(turn, time: entry.time)))
         }
         try webhooks?.write(entry, into: self)
-        if change.end != nil, forgetsEnded { try delete(change.sessionID) }
+        if entry.isComplete, forgetsEnded { try delete(change.sessionID) }
+    }
+
+    /// Writes the answer about a session that awaits it: it was not deleted meanwhile, and has not gone
+    /// on elsewhere.
+    private func write(
+        _ answer: AfterCallAnswer, of sessionID: String, fence: Int, at time: Int
+    ) throws(SQLiteError) {
+        let json = RecordJSON.afterCall(answer)
+        let agents = try database.rows(
+            """
+            UPDATE sessions SET after_call = ? WHERE id = ? AND fence = ? AND after_call = ?
+            RETURNING json_extract(facts, '$.agent')
+            """,
+            .text(json), .text(sessionID), .integer(fence), .text(RecordDocument.awaitedAnswer)
+        ) { $0.text(0) }
+        guard let agent = agents.first else { return }
+        try webhooks?.write(afterCall: json, of: sessionID, agent: agent, at: time, into: self)
+        if forgetsEnded { try delete(sessionID) }
     }
 
     /// A later owner of the session replaces what an earlier one has said of it, never the reverse.
@@ -105,13 +133,13 @@ final class RecordDatabase {
         try database.run(
             """
             INSERT INTO sessions (id, process, fence, started_ms, changed_ms, ended_ms, end_reason,
-                close_code, end_message, facts, redaction)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                close_code, end_message, facts, redaction, after_call)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET process = excluded.process, fence = excluded.fence,
                 changed_ms = excluded.changed_ms, ended_ms = excluded.ended_ms,
                 end_reason = excluded.end_reason, close_code = excluded.close_code,
                 end_message = excluded.end_message, facts = excluded.facts,
-                redaction = excluded.redaction
+                redaction = excluded.redaction, after_call = excluded.after_call
             WHERE excluded.fence >= fence
             """,
             .text(change.sessionID), .text(process), .integer(Int(clamping: change.fence)),
@@ -119,7 +147,8 @@ final class RecordDatabase {
             .optional(end == nil ? nil : entry.takenAt), .optional(end?.reason.rawValue),
             .optional(end?.closeCode.map { Int($0.rawValue) }),
             .optional(end?.message.isEmpty == false ? end?.message : nil),
-            .text(RecordJSON.facts(change.summary)), .text(redaction.rawValue))
+            .text(RecordJSON.facts(change.summary)), .text(redaction.rawValue),
+            .optional(change.afterCall == nil ? nil : RecordDocument.awaitedAnswer))
     }
 
     private func writeUse(_ change: RecordChange) throws(SQLiteError) {
@@ -190,6 +219,24 @@ final class RecordDatabase {
                 try webhooks?.writeEnd(of: id, at: time, into: self)
                 if forgetsEnded { try delete(id) }
             }
+            try endLostQuestions(at: time)
+        }
+    }
+
+    /// Answers about sessions that their process can bring no more.
+    private func endLostQuestions(at time: Int) throws(SQLiteError) {
+        let lost = try database.rows(
+            """
+            SELECT id, fence FROM sessions WHERE after_call = '\(RecordDocument.awaitedAnswer)'
+            AND process NOT IN (SELECT name FROM processes)
+            """
+        ) { ($0.text(0), $0.integer(1)) }
+        for (id, fence) in lost {
+            try write(
+                .failed(
+                    code: SessionEnd.Reason.serverLost.rawValue,
+                    message: "The server ended before the model had answered."),
+                of: id, fence: fence, at: time)
         }
     }
 

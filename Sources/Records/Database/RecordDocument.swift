@@ -23,7 +23,12 @@ struct RecordDocument: Equatable, Sendable {
         /// JSON: what the session is.
         var facts: String
         var redaction: String
+        /// JSON: what came of the question about the session; nil: none was asked.
+        var afterCall: String?
     }
+
+    /// `afterCall` while the answer is awaited: the `null` of the document.
+    static let awaitedAnswer = "null"
 
     /// The session's use of the server, over all of its owners.
     struct Use: Equatable, Sendable {
@@ -88,6 +93,7 @@ struct RecordDocument: Equatable, Sendable {
         }
         json.member("redaction", head.redaction)
         json.member("session", RawJSON(head.facts))
+        if let afterCall = head.afterCall { json.member("after_call", RawJSON(afterCall)) }
     }
 
     private func writeUse(into json: inout JSONWriter) {

@@ -11,7 +11,7 @@ struct RecordReader {
 
     private static let headColumns = """
         id, fence, started_ms, ended_ms, changed_ms, end_reason, close_code, end_message, facts,
-        redaction
+        redaction, after_call
         """
 
     private static func head(_ row: SQLiteStatement) -> RecordDocument.Head {
@@ -19,7 +19,8 @@ struct RecordReader {
             id: row.text(0), fence: row.integer(1), startedAt: row.integer(2),
             endedAt: row.optionalInteger(3), changedAt: row.integer(4),
             endReason: row.optionalText(5), closeCode: row.optionalInteger(6),
-            endMessage: row.optionalText(7), facts: row.text(8), redaction: row.text(9))
+            endMessage: row.optionalText(7), facts: row.text(8), redaction: row.text(9),
+            afterCall: row.optionalText(10))
     }
 
     /// Sessions, the newest first.
@@ -79,11 +80,13 @@ struct RecordReader {
         return isOpen == 0 ? .ended : .open
     }
 
-    /// Sessions that have ended, those that ended first before the others.
-    func ended(limit: Int) throws(SQLiteError) -> [String] {
+    /// Sessions whose record is complete, those that ended first before the others.
+    func complete(limit: Int) throws(SQLiteError) -> [String] {
         try database.rows(
-            "SELECT id FROM sessions WHERE ended_ms IS NOT NULL ORDER BY ended_ms LIMIT ?",
-            .integer(limit)
+            """
+            SELECT id FROM sessions WHERE ended_ms IS NOT NULL AND after_call IS NOT ?
+            ORDER BY ended_ms LIMIT ?
+            """, .text(RecordDocument.awaitedAnswer), .integer(limit)
         ) { $0.text(0) }
     }
 

@@ -81,6 +81,12 @@ enum RecordSchema {
         -- How long before `due_ms` it was set: a later one is left from a clock that was ahead.
         ALTER TABLE webhooks ADD COLUMN pause_ms INTEGER NOT NULL DEFAULT 0;
         """,
+        """
+        -- JSON: what came of the question about the session. 'null' while the answer is awaited, NULL where
+        -- none was asked.
+        ALTER TABLE sessions ADD COLUMN after_call TEXT;
+        CREATE INDEX sessions_by_question ON sessions (process) WHERE after_call = 'null';
+        """,
     ]
 
     /// Brings a file to the newest schema.

@@ -90,7 +90,7 @@ final class PostgreSQLForwarder: @unchecked Sendable {
         do {
             while true {
                 let reader = RecordReader(spool)
-                let ids = try reader.ended(limit: Self.batch + refused.count)
+                let ids = try reader.complete(limit: Self.batch + refused.count)
                     .filter { !refused.contains($0) }
                 let documents = try ids.compactMap { try reader.document($0) }
                 if !documents.isEmpty || records == nil { try deliver(documents) }

@@ -11,6 +11,8 @@ public enum WebhookEventType: String, CaseIterable, Sendable {
     case turnCompleted = "turn.completed"
     /// A session has ended; the body has its record.
     case sessionEnded = "session.ended"
+    /// The model has answered its agent's question about a session that is over, or could not.
+    case sessionAfterCall = "session.after_call"
     /// An operator has deleted what was kept of a session.
     case sessionDeleted = "session.deleted"
 }
@@ -51,6 +53,17 @@ enum WebhookEvent {
             json.member("session_id", document.head.id)
             json.member("is_truncated", isTruncated)
             json.member("record", RawJSON(isTruncated ? head.json : record))
+        }
+    }
+
+    /// - Parameter answer: JSON, as in a record.
+    static func afterCall(
+        _ answer: String, of sessionID: String, agent: String, at time: Int
+    ) -> String {
+        body(.sessionAfterCall, at: time) { json in
+            json.member("session_id", sessionID)
+            json.member("agent", agent)
+            json.member("after_call", RawJSON(answer))
         }
     }
 

@@ -41,6 +41,17 @@ struct WebhookWriter: Sendable {
         try put(WebhookEvent.ended(document, at: time), at: time, into: file)
     }
 
+    /// Writes what came of the question about a session.
+    /// - Parameter answer: JSON, as in a record.
+    func write(
+        afterCall answer: String, of sessionID: String, agent: String, at time: Int,
+        into file: RecordDatabase
+    ) throws(SQLiteError) {
+        guard types.contains(.sessionAfterCall) else { return }
+        let body = WebhookEvent.afterCall(answer, of: sessionID, agent: agent, at: time)
+        try put(body, at: time, into: file)
+    }
+
     /// Writes that a session was deleted. The event has its id from the session: where a deletion
     /// fails and is tried again, a receiver knows the second event.
     /// - Parameter spool: the file that the sender reads.

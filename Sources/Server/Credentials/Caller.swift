@@ -66,6 +66,14 @@ final class SessionGrant {
         self.places = places
     }
 
+    /// The grant of a question about a session that is over. It has the session's name and quotas, and
+    /// no place: the caller who calls again is not kept out.
+    convenience init(after ended: SessionGrant?, until end: Instant, in places: SessionPlaces) {
+        self.init(
+            end: end, subject: ended?.subject, quotas: ended?.quotas, recording: nil,
+            principal: nil, places: places)
+    }
+
     /// Takes a place among the sessions of an agent.
     /// - Throws: `.agentSessions`.
     fileprivate func take(

@@ -106,7 +106,7 @@ extension Shard {
     /// The ledger of a text request, without the connections that read its reply.
     func ledger(of request: TextRequest) -> MemoryLedger {
         var ledger = MemoryLedger()
-        ledger.session = TextRequest.objectBytes + request.stopWordBytes
+        ledger.session = TextRequest.objectBytes + request.heldBytes
         ledger.response = request.log.heldBytes
         add(request.live, to: &ledger)
         return ledger

@@ -97,10 +97,10 @@ extension Shard {
         upstreams.redis?.shutdown(keeping: StoreLink.purpose)
     }
 
-    /// Whether a connection is open, or with `forAll` false, awaited. Asked ten times a second, so it
-    /// looks no further than the first.
+    /// Whether a connection is open, or with `forAll` false, awaited; or a record awaits an answer. Asked
+    /// ten times a second, so it looks no further than the first.
     private func waitsForConnection(forAll: Bool) -> Bool {
-        var found = false
+        var found = textRequests.hasAwaited
         connections.forEach { connection in
             guard !found, let standing = standing(of: connection) else { return }
             found = forAll || standing.isAwaited

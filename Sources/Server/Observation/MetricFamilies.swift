@@ -261,6 +261,13 @@ extension MetricFamily {
         .counter(
             "parley_text_replies_resumed_total", "Replies that a client resumed.",
             .textRepliesResumed),
+        .counters(
+            "parley_after_calls_total",
+            "Questions of agents about sessions that are over (after-call).", "outcome",
+            [
+                ("answered", .afterCallsAnswered), ("failed", .afterCallsFailed),
+                ("not_asked", .afterCallsNotAsked),
+            ]),
     ]
 
     private static let transport: [MetricFamily] = [

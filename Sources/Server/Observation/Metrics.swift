@@ -40,6 +40,7 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case requests
     case textRequestsOpen, textRequestsChatCompletions, textRequestsUIMessages, textRequestsInvalid
     case textRequestsRefused, textRequestsAbandoned, textRepliesResumed
+    case afterCallsAnswered, afterCallsFailed, afterCallsNotAsked
     case tlsHandshakesFull, tlsHandshakesResumed, tlsHandshakesFailed, tlsTruncations
     case eventsInSession, eventsInAudio, eventsInConversation, eventsInResponse, eventsInOutputAudio
     case eventsInAudioPacket, eventsInRefused

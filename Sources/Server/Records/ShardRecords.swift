@@ -51,9 +51,11 @@ extension Shard {
         live?.session.recorder?.noteEnd(end)
     }
 
-    /// A session has ended: the rest of its record is kept.
+    /// A session has ended: the rest of its record is kept, and its agent's model may be asked about it.
     func endRecord(_ recorder: SessionRecorder, of live: LiveSession) {
-        recorder.keepEnd(of: live.session, at: now)
+        let question = recorder.goesOnElsewhere ? nil : afterCall(of: live, recorder)
+        recorder.keepEnd(of: live.session, awaitsAnswer: question != nil, at: now)
         live.session.recorder = nil
+        if let question { begin(question, after: live) }
     }
 }

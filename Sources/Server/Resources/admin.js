@@ -45,6 +45,7 @@ const records = new RecordList(source, {
 });
 const record = new RecordCard(source, {
   card: find("record"), title: find("record-title"), state: find("record-state"), facts: find("record-facts"),
+  answer: find("record-answer"),
   recordings: find("recordings"), noRecording: find("no-recording"), turns: find("record-turns"),
   noTurns: find("no-turns"), log: find("record-log"), silence: find("record-silence"),
   remove: find("delete-record"),

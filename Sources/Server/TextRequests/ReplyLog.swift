@@ -103,6 +103,9 @@ final class ReplyLog: Sendable {
         }
     }
 
+    /// All parts so far.
+    var parts: [ReplyPart] { state.withLock { $0.parts } }
+
     /// The state of the readers.
     var status: Status {
         state.withLock {

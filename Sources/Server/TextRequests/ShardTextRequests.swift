@@ -81,13 +81,18 @@ extension Shard {
             throw .insufficientCredential
         }
         let wanted = SessionParameters(model: asked.model ?? configuration.defaultModel)
-        var (parameters, grant) = try admit(
+        let (parameters, grant) = try admit(
             caller, at: client, to: self.parameters(wanted, of: profile))
+        return (makeTextSession(parameters), grant)
+    }
+
+    /// Makes a session that neither hears nor speaks.
+    func makeTextSession(_ asked: SessionParameters) -> VoiceSession {
+        var parameters = asked
         parameters.outputModality = .text
         parameters.turnDetection = nil
-        let session = VoiceSession(
+        return VoiceSession(
             parameters: parameters, context: sessionContext, seed: services.makeSessionSeed())
-        return (session, grant)
     }
 
     private func begin(
@@ -96,18 +101,14 @@ extension Shard {
     ) {
         let session = live.session
         let id = String(session.id.drop { $0 != "_" }.dropFirst())
-        let log = ReplyLog(messageID: asked.continuedMessageID ?? "msg_" + id) {
-            [reviewTextRequest, token = live.token] in reviewTextRequest(token)
-        }
+        let log = makeLog(of: live, messageID: asked.continuedMessageID ?? "msg_" + id)
         let chat = asked.chatID.map { ChatKey(of: caller, id: $0) }
         live.work.explainsFailures = mayKnowCauses(caller, request, on: connection)
         let textRequest = TextRequest(
             live: live, log: log, chat: chat,
             client: source(of: request, on: connection).client, stopWords: asked.stopWords,
             at: peerClock)
-        textRequests.insert(textRequest)
-        metrics.set(.textRequestsOpen, to: textRequests.openCount)
-        journal.sessions.noteStart(of: session.id, session.parameters)
+        insert(textRequest)
         if let chat { services.replies.insert(log, of: chat)?.review() }
         let heading = ChatCompletionWriter.Heading(
             id: "chatcmpl-" + id, created: services.wallSeconds(),
@@ -121,15 +122,41 @@ extension Shard {
                 .whole(heading)
             }
         show(log, of: chat, as: style, request, fields: fields, on: connection)
-        ask(asked, of: agent, textRequest)
+        ask(response(to: asked, of: agent), of: textRequest)
     }
 
-    /// The session makes one response, outside its own conversation, which stays empty: the client
-    /// keeps the conversation and sends all of it each time.
-    private func ask(_ asked: ChatRequest, of agent: SessionAgent?, _ request: TextRequest) {
+    /// Makes the log of a reply.
+    func makeLog(of live: LiveSession, messageID: String = "") -> ReplyLog {
+        ReplyLog(messageID: messageID) {
+            [reviewTextRequest, token = live.token] in reviewTextRequest(token)
+        }
+    }
+
+    private func insert(_ request: TextRequest) {
+        textRequests.insert(request)
+        metrics.set(.textRequestsOpen, to: textRequests.openCount)
+        let session = request.live.session
+        journal.sessions.noteStart(of: session.id, session.parameters)
+    }
+
+    /// Begins a request with its deadline, which is due at once: the outputs of another session may be
+    /// about to be taken.
+    func beginLater(_ request: TextRequest) {
+        insert(request)
+        settle(request)
+        schedule(request, at: now)
+    }
+
+    /// The session makes one response, outside its own conversation, which stays empty: whoever asks
+    /// has the conversation, and sends all of it each time.
+    private func ask(_ response: ResponseParameters, of request: TextRequest) {
         step(request.live) { $0.start(at: now) }
         // The client may have been too slow for the very first bytes.
         guard !request.isOver else { return }
+        take(.responseCreate(response), of: request.live)
+    }
+
+    private func response(to asked: ChatRequest, of agent: SessionAgent?) -> ResponseParameters {
         var response = ResponseParameters()
         response.isInConversation = false
         response.input = asked.items
@@ -138,7 +165,7 @@ extension Shard {
         if asked.toolChoice != .auto { response.toolChoice = asked.toolChoice }
         response.parallelToolCalls = asked.parallelToolCalls
         response.maxOutputTokens = asked.maxOutputTokens.map { .value($0) } ?? .absent
-        take(.responseCreate(agent?.limit(response) ?? response), of: request.live)
+        return agent?.limit(response) ?? response
     }
 
     /// Shows a reply that is on its way, or complete and not yet delivered, from its beginning.
@@ -221,9 +248,13 @@ extension Shard {
     /// The deadline of a request has passed.
     func handleTextDeadline(of request: TextRequest) {
         request.deadline = nil
+        if let question = request.afterCall?.takeQuestion() { return ask(question, of: request) }
         let readers = request.log.status.readers
         switch textRequests.handleDeadline(of: request, readers: readers, at: now) {
         case .reply(let actions): return perform(actions, for: request)
+        case .credential where request.isAwaited:
+            request.end(.afterCallTimeout)
+            review(request)
         case .credential:
             metrics.add(.sessionsExpired)
             step(request.live) { $0.handle(.requestExpired, at: now) }
@@ -236,15 +267,13 @@ extension Shard {
 
     /// Ends a request that uses too much memory. Its readers get the reason.
     func evict(_ request: TextRequest, _ reason: EvictionReason) {
-        for waiter in request.log.append(reason.failure) { waiter.wake(waiter.reader.token) }
+        request.end(reason.failure)
         review(request)
     }
 
     /// Ends a reply at what is there of it, as its client has asked.
     private func stop(_ request: TextRequest) {
-        for waiter in request.log.append(.finished(.cancelled, ResponseUsage())) {
-            waiter.wake(waiter.reader.token)
-        }
+        request.end(.finished(.cancelled, ResponseUsage()))
     }
 
     /// Ends every request; the shard is stopping.
@@ -288,9 +317,9 @@ extension Shard {
 
     private func breakOff(_ request: TextRequest) {
         metrics.add(.textRequestsAbandoned)
-        let end = ReplyPart.failed(
-            code: "reply_stopped", message: "The reply was stopped.", isRequestError: false)
-        for waiter in request.log.append(end) { waiter.wake(waiter.reader.token) }
+        request.end(
+            .failed(
+                code: "reply_stopped", message: "The reply was stopped.", isRequestError: false))
     }
 
     private func forget(_ request: TextRequest) {
@@ -298,6 +327,7 @@ extension Shard {
         schedule(request, at: nil)
         memory.ledgers.refund(request.charge)
         sessions.remove(request.live)
+        if let afterCall = request.afterCall { keepAnswer(in: request.log.parts, to: afterCall) }
     }
 
     private func schedule(_ request: TextRequest, at due: Instant?) {

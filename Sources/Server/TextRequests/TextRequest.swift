@@ -37,6 +37,8 @@ final class TextRequest {
     let chat: ChatKey?
     /// The address that asked.
     let client: NetworkAddress
+    /// The question about an ended session that it is, whose answer no connection reads; nil: it is none.
+    let afterCall: AfterCallRequest?
     /// Places of the reply's calls by the output index of their items, in the order of their start.
     var calls: [Int] = []
     /// In front of which words the reply ends.
@@ -55,6 +57,8 @@ final class TextRequest {
     var phase = Phase.writing
     /// Whether its work is done.
     var isOver: Bool { phase == .complete }
+    /// Whether a record waits for its reply, and not a reader.
+    var isAwaited: Bool { afterCall != nil && !isOver }
     /// Its ledger when that was last settled: its part of the shard's sum.
     var charge = LedgerCharge()
     /// Bytes of its places in the shard's table and queue, about.
@@ -64,12 +68,13 @@ final class TextRequest {
 
     init(
         live: LiveSession, log: ReplyLog, chat: ChatKey?, client: NetworkAddress,
-        stopWords: StopWords = StopWords([]), at now: Instant
+        afterCall: AfterCallRequest? = nil, stopWords: StopWords = StopWords([]), at now: Instant
     ) {
         self.live = live
         self.log = log
         self.chat = chat
         self.client = client
+        self.afterCall = afterCall
         self.stopWords = stopWords
         started = now
         lastActive = now
@@ -80,6 +85,11 @@ final class TextRequest {
     /// The session shows an event: what it means for the reply goes into the log.
     func take(_ event: ServerEvent) {
         for part in parts(of: event) { waiters += log.append(part) }
+    }
+
+    /// Ends the reply, unless it has ended, and wakes its readers on their shards.
+    func end(_ part: ReplyPart) {
+        for waiter in log.append(part) { waiter.wake(waiter.reader.token) }
     }
 
     /// Takes the readers that wait for what has come.
@@ -110,8 +120,8 @@ final class TextRequest {
         }
     }
 
-    /// Heap bytes of its stop words.
-    var stopWordBytes: Int { stopWords.heldBytes }
+    /// Bytes of what hangs off it, without the reply and the session.
+    var heldBytes: Int { stopWords.heldBytes + (afterCall?.heldBytes ?? 0) }
 
     /// The response that is to be cancelled now, once: the rest of it is not wanted.
     func takeStoppedResponse() -> String? { stoppedResponseID.take() }

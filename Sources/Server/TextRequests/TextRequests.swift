@@ -9,7 +9,8 @@
 //        └───────────the reply is complete──────────┴───────▶ complete
 //
 // A request is removed when its reply has no reader, in every phase: at once, or after
-// `resume-timeout-ms` where a client can come back for the reply.
+// `resume-timeout-ms` where a client can come back for the reply. One that a record waits for has no
+// reader, and is removed when it is complete.
 //
 // Invariants: the work of a request ends once, and before the request is removed. A paused model is
 // resumed, at the latest with the end of the work. A request whose reply has no reader has an
@@ -76,6 +77,9 @@ struct TextRequests {
     /// Visits all of them, in no order.
     func forEach(_ body: (TextRequest) -> Void) { requests.values.forEach(body) }
 
+    /// Whether a record waits for the reply of one. Asked while the server drains only.
+    var hasAwaited: Bool { openCount > 0 && requests.values.contains(where: \.isAwaited) }
+
     /// All of them, the oldest first.
     var all: [TextRequest] {
         requests.values.sorted {
@@ -95,7 +99,7 @@ struct TextRequests {
         var actions: TextRequestActions = .update
         if status.isOver { actions.formUnion(endWork(of: request)) }
         if let action = pace(request, status.unreadBytes) { actions.insert(action) }
-        if status.readers > 0 {
+        if status.readers > 0 || request.isAwaited {
             request.expiry = nil
         } else if resumeTimeout <= .zero || !canBeResumed() {
             actions.formUnion(remove(request))

@@ -44,6 +44,8 @@ public final class SessionAgent: Sendable {
     public let name: String
     /// The phrase that begins the session. Where it is empty, the user speaks first.
     public var greeting: Phrase { settings.greeting }
+    /// The question about a session that is over. Nil means that there is none.
+    public var afterCall: AfterCall? { settings.afterCall }
     /// The settings.
     let settings: Settings
 
@@ -62,6 +64,8 @@ public final class SessionAgent: Sendable {
         public var apology: Phrase?
         /// The phrase for a turn without recognised words. Nil means the server's phrase.
         public var notUnderstood: Phrase?
+        /// The question about a session that is over. Nil means that there is none.
+        public var afterCall: AfterCall?
         /// The fields that clients may change.
         public var clientFields = ClientField.ofTheUser
 

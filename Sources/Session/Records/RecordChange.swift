@@ -24,6 +24,8 @@ public struct RecordChange: Sendable {
     public var isFirst = false
     /// Why the session has ended; nil: it goes on.
     public var end: SessionEnd?
+    /// How far the question about the session is; nil: none is asked.
+    public var afterCall: AfterCallStage?
 
     /// An item that was deleted, by the client or by the server.
     public struct DeletedItem: Sendable {
@@ -35,9 +37,21 @@ public struct RecordChange: Sendable {
 
     /// Bytes that the change takes while it waits for the keeper, about.
     public var heldBytes: Int {
-        512 + items.reduce(0) { $0 + $1.heldBytes } + turns.reduce(0) { $0 + 512 + $1.heapBytes }
-            + deleted.reduce(0) { $0 + 64 + $1.id.heapBytes }
+        var bytes = 512
+        bytes += items.reduce(0) { $0 + $1.heldBytes }
+        bytes += turns.reduce(0) { $0 + 512 + $1.heapBytes }
+        bytes += deleted.reduce(0) { $0 + 64 + $1.id.heapBytes }
+        if case .answered(let answer)? = afterCall { bytes += answer.heapBytes }
+        return bytes
     }
+}
+
+/// How far the question about a session that is over is (`AfterCall`).
+public enum AfterCallStage: Equatable, Sendable {
+    /// With the session's end: an answer will follow.
+    case asked
+    /// With a change that has nothing else. It comes once.
+    case answered(AfterCallAnswer)
 }
 
 /// The facts of a session, and its use so far.

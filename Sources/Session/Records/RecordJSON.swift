@@ -63,6 +63,23 @@ public enum RecordJSON {
         }
     }
 
+    /// What came of the question about a session.
+    public static func afterCall(_ answer: AfterCallAnswer) -> String {
+        text { json in
+            json.object { json in
+                switch answer {
+                case .text(let text): json.member("text", text)
+                case .data(let data): json.member("data", data)
+                case .failed(let code, let message):
+                    json.object("error") { json in
+                        json.member("code", code)
+                        json.member("message", message)
+                    }
+                }
+            }
+        }
+    }
+
     private static func text(_ write: (inout JSONWriter) -> Void) -> String {
         var json = JSONWriter(ByteWriter(capacity: 512))
         write(&json)

@@ -26,6 +26,25 @@ public enum RecordRedaction: String, CaseIterable, Sendable {
         }
         for index in change.items.indices { apply(to: &change.items[index]) }
         for index in change.turns.indices { apply(to: &change.turns[index]) }
+        if case .answered(let answer)? = change.afterCall {
+            change.afterCall = .answered(redacted(answer))
+        }
+    }
+
+    private func redacted(_ answer: AfterCallAnswer) -> AfterCallAnswer {
+        switch answer {
+        case .text(let text): .text(redacted(text))
+        case .data(let data): .data(redacted(data))
+        case .failed(let code, let message): .failed(code: code, message: redacted(message))
+        }
+    }
+
+    /// Of an object that loses all words nothing is left: its keys may be the model's own.
+    private func redacted(_ data: RawJSON) -> RawJSON {
+        guard self != .text, let object = try? JSONParser().parse(data.text) else {
+            return RawJSON("\"\(Self.placeholder)\"")
+        }
+        return RawJSON(rewriting: object, redacted)
     }
 
     private func apply(to recorded: inout RecordedItem) {

@@ -36,7 +36,7 @@ public final class SessionRecorder {
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(SessionRecorder.self)
     /// Bytes of all of it.
-    var heldBytes: Int {
+    package var heldBytes: Int {
         Self.objectBytes
             + HeapBlock.dictionary(
                 capacity: changed.capacity, stride: MemoryLayout<(String, Instant)>.stride)
@@ -139,14 +139,27 @@ public final class SessionRecorder {
         giveBack(change, at: now)
     }
 
+    /// Whether the session, which ends here, goes on elsewhere.
+    public var goesOnElsewhere: Bool { end?.reason == .continuedElsewhere }
+
     /// The session ends: hands over the rest of it.
-    public func keepEnd(of session: VoiceSession, at now: Instant) {
+    /// - Parameter awaitsAnswer: whether `keep` follows.
+    public func keepEnd(of session: VoiceSession, awaitsAnswer: Bool = false, at now: Instant) {
         var change = takeChange(of: session, at: now)
         change.end = end ?? SessionEnd(.connectionLost)
+        change.afterCall = awaitsAnswer ? .asked : nil
         for index in change.items.indices where change.items[index].item.status == .inProgress {
             change.items[index].item.status = .incomplete
         }
         // There is no later change that could bring it.
+        _ = keeper.keep(change)
+    }
+
+    /// Hands over what came of the question about the session.
+    public func keep(_ answer: AfterCallAnswer, of sessionID: String, at now: Instant) {
+        var change = RecordChange(
+            sessionID: sessionID, fence: fence, takenAt: now, summary: summary)
+        change.afterCall = .answered(answer)
         _ = keeper.keep(change)
     }
 

@@ -33,8 +33,8 @@ struct AgentEntry {
     private static let fields = [
         "name", "instructions", "instructions-file", "model", "voice", "language",
         "turn-detection", "noise-reduction", "tools", "session", "greeting",
-        "greeting-interruptible", "silence", "filler", "apology", "not-understood", "numbers",
-        "recording", "sessions", "max-session-seconds", "clients-may-change",
+        "greeting-interruptible", "silence", "filler", "apology", "not-understood", "after-call",
+        "numbers", "recording", "sessions", "max-session-seconds", "clients-may-change",
     ]
 
     /// The agent.
@@ -186,6 +186,7 @@ struct AgentEntry {
             filler.phrase = phrase
             settings.filler = filler
         }
+        settings.afterCall = try afterCall()
         if value("clients-may-change") != nil {
             let words = try texts("clients-may-change")
             let fields = words.compactMap(ClientField.init(rawValue:))
@@ -198,6 +199,23 @@ struct AgentEntry {
         return settings
     }
 
+    private func afterCall() throws(CommandFailure) -> AfterCall? {
+        guard let rule = try mapping("after-call", of: ["instructions", "schema", "model"]) else {
+            return nil
+        }
+        guard let instructions = try text("instructions", rule) else {
+            throw failure("after-call needs instructions")
+        }
+        let schema = value("schema", rule)
+        if let schema {
+            guard case .map = schema, schema["type"]?.text == "object" else {
+                throw failure("after-call: schema must be a JSON schema of type object")
+            }
+        }
+        return AfterCall(
+            instructions: instructions, schema: schema?.json, model: try text("model", rule))
+    }
+
     // MARK: Values
 
     private func value(_ name: String) -> YAMLValue? { value(name, members) }
@@ -206,8 +224,10 @@ struct AgentEntry {
         members.first { $0.key == name && !$0.value.isNull }?.value
     }
 
-    private func text(_ name: String) throws(CommandFailure) -> String? {
-        guard let value = value(name) else { return nil }
+    private func text(
+        _ name: String, _ members: [YAMLValue.Member]? = nil
+    ) throws(CommandFailure) -> String? {
+        guard let value = value(name, members ?? self.members) else { return nil }
         guard let text = value.text, !text.isEmpty else { throw failure("\(name) must be a text") }
         return text
     }

@@ -63,13 +63,13 @@ struct ServerParts {
             }
         }
         self.agents = agents
+        let kept = try settings.records.recordSettings(settings.server)
+        if kept == nil { Self.warn(of: agents.profiles, logger) }
         guard !isCheck else {
-            _ = try settings.records.recordSettings(settings.server)
             (recordings, records, library) = (nil, nil, nil)
             return
         }
         recordings = try settings.recordings.keeper(settings.server, logger)
-        let kept = try settings.records.recordSettings(settings.server)
         records = try kept.map { kept throws(CommandFailure) in try Self.records(kept, logger) }
         library = settings.records.records.map { [recordings] in
             RecordShelf($0, recordings: recordings, kept)
@@ -78,6 +78,15 @@ struct ServerParts {
         // tables of the shards, most of which stay untouched, are allocated in it. The budget of
         // memory counts what is resident now as the server's own.
         AllocatorPages.giveBack()
+    }
+
+    /// Nothing is kept of sessions, and nothing is told.
+    private static func warn(of agents: AgentProfiles, _ logger: Logger) {
+        let asking = agents.names.filter { agents[$0]?.agent.afterCall != nil }
+        guard !asking.isEmpty else { return }
+        logger.warning(
+            "after-call of agents is not asked: its answer needs --records or --webhook-url",
+            metadata: ["agents": "\(asking.joined(separator: ", "))"])
     }
 
     private static func records(

@@ -30,6 +30,7 @@ struct RecordText {
         for entry in record["items"]?.elements.map(Array.init) ?? [] {
             lines.append(contentsOf: Self.lines(of: entry))
         }
+        if let answer = record["after_call"] { lines.append(Self.words(ofAnswer: answer)) }
         lines.append(Self.figures(of: record))
         self.lines = lines.map { $0.visible() }
     }
@@ -113,6 +114,19 @@ struct RecordText {
         case "function_call_output": return "      = \(item["output"]?.string ?? "")"
         case let type: return "[\(type ?? "")]"
         }
+    }
+
+    /// What came of the question about the session, on one line.
+    private static func words(ofAnswer answer: JSONValue) -> String {
+        let words =
+            if let text = answer["text"]?.string { text } else if let data = answer["data"] {
+                data.raw.text
+            } else if let message = answer["error"]?["message"]?.string {
+                "no answer: \(message)"
+            } else {
+                "the model has not answered yet"
+            }
+        return "after the call: " + words.split(whereSeparator: \.isNewline).joined(separator: " ")
     }
 
     private static func figures(of record: JSONValue) -> String {

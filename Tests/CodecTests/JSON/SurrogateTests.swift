@@ -23,6 +23,16 @@ import Testing
         #expect(try JSONParser().parse(value.raw.text)["a"]?.elements?.map(\.string) == [text])
     }
 
+    @Test func whatIsWrittenAnewHasNoHalves() throws {
+        let value = try parser.parse(
+            #" { "a\ud83d" : [ 1.50 , -2e3, true,null , "\ude00\"" , {} , [ ] ] } "#)
+        #expect(
+            RawJSON(rewriting: value).text
+                == "{\"a\u{FFFD}\":[1.50,-2e3,true,null,\"\u{FFFD}\\\"\",{},[]]}")
+        let changed = RawJSON(rewriting: value) { $0.replacing("1", with: "x") }
+        #expect(changed.text.hasPrefix("{\"a\u{FFFD}\":[\"x.50\",-2e3,"))
+    }
+
     @Test func theHalvesAtTheEndsAreKnown() throws {
         let texts =
             #"["\ud83d","x\ud83d","\ude00","\ude00x","\ud83d\ude00","\ufffd","\\ud83d","\ud83dx"]"#

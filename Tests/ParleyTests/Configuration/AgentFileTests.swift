@@ -49,6 +49,10 @@ import Testing
               filler: {after-ms: 900, say: "One moment."}
               apology: "Sorry."
               not-understood: "Pardon?"
+              after-call:
+                instructions: Summarise.
+                schema: {type: object, properties: {party: {type: integer, minimum: 1}}}
+                model: careful
               numbers: ["+49 30 12345", "004930999"]
               recording: asked
               sessions: 3
@@ -68,6 +72,12 @@ import Testing
         #expect(parameters.tools.map(\.name) == ["hang_up"])
         #expect(parameters.mcpTools.map(\.serverLabel) == ["calendar", "orders"])
         #expect(desk.recording == .asked && desk.maxSessionSeconds == 600)
+        let schema = #"{"type":"object","properties":{"party":{"type":"integer","minimum":1}}}"#
+        #expect(
+            desk.agent.afterCall
+                == AfterCall(
+                    instructions: "Summarise.", schema: RawJSON(schema), model: "careful"))
+        #expect(profiles[1].agent.afterCall == nil)
         #expect(desk.maxSessions == 3 && profiles[1].maxSessions == nil)
         #expect(desk.agent.greeting.text(for: "de") == "Guten Morgen.")
         let all = AgentProfiles(profiles)
@@ -98,6 +108,16 @@ import Testing
         ("- {name: a, silence: {after: 3}}", "silence: unknown name \"after\""),
         ("- {name: a, silence: {after-ms: 3}}", "after-ms must be from 1000 to 3600000"),
         ("- {name: a, filler: {after-ms: 500}}", "filler needs say"),
+        ("- {name: a, after-call: Summarise.}", "after-call must be a mapping"),
+        ("- {name: a, after-call: {model: m}}", "after-call needs instructions"),
+        ("- {name: a, after-call: {instructions: [x]}}", "instructions must be a text"),
+        ("- {name: a, after-call: {instructons: x}}", "after-call: unknown name \"instructons\""),
+        ("- {name: a, after-call: {instructions: x, schema: y}}", "schema must be a JSON schema"),
+        (
+            "- {name: a, after-call: {instructions: x, schema: {type: string}}}",
+            "after-call: schema must be a JSON schema of type object"
+        ),
+        ("- {name: a, after-call: {instructions: x, model: {}}}", "model must be a text"),
         ("- {name: a, recording: yes}", "recording must be one of none, asked, all"),
         ("- {name: a, voice: [x]}", "voice must be a text"),
         ("- {name: a, greeting-interruptible: no}", "must be true or false"),

@@ -140,6 +140,77 @@ import Testing
         for text in written { #expect(!text.contains("xyzzy"), "\(text)") }
     }
 
+    // MARK: The question about a session
+
+    private func afterCall(_ file: RecordDatabase) throws -> String? {
+        let record = try JSONParser().parse(try #require(try document(file)).json)
+        return record["after_call"]?.raw.text
+    }
+
+    @Test func anAnswerFollowsTheEnd() throws {
+        let file = try database(types: [.sessionEnded, .sessionAfterCall])
+        _ = try file.write([changes.entry([changes.question("a")], isFirst: true)])
+        #expect(try afterCall(file) == nil)
+        _ = try file.write([changes.questionedEnd()])
+        #expect(try afterCall(file) == "null")
+        #expect(try RecordReader(file.database).complete(limit: 9).isEmpty)
+        let answer = changes.answer(.data(RawJSON(#"{"party":4}"#)))
+        _ = try file.write([answer, answer, changes.answer(.text("Another."))])
+        #expect(try afterCall(file) == #"{"data":{"party":4}}"#)
+        #expect(try document(file)?.head.endReason == "client_closed")
+        #expect(try RecordReader(file.database).complete(limit: 9) == ["sess_1"])
+        let bodies = try webhooks(file)
+        #expect(bodies.count == 2 && bodies[0].contains(#""after_call":null"#))
+        let event = try JSONParser().parse(bodies[1])
+        #expect(event["type"]?.string == "session.after_call")
+        #expect(
+            event["data"]?.raw.text
+                == #"{"session_id":"sess_1","agent":"desk","after_call":{"data":{"party":4}}}"#)
+    }
+
+    @Test func anAnswerThatNothingAwaitsIsLeftOut() throws {
+        let file = try database(types: [.sessionAfterCall])
+        _ = try file.write([changes.answer(.text("No session."))])
+        #expect(try document(file) == nil)
+        _ = try file.write([changes.questionedEnd()])
+        var later = changes
+        later.fence = 2
+        // The session has gone on after its end, and has another one.
+        _ = try file.write([later.entry(isFirst: true), changes.answer(.text("Early."))])
+        #expect(try afterCall(file) == nil)
+        _ = try file.write([later.questionedEnd(), changes.answer(.text("Early."))])
+        #expect(try afterCall(file) == "null" && webhooks(file).isEmpty)
+        _ = try file.write([later.answer(.text("Late."))])
+        #expect(try afterCall(file) == #"{"text":"Late."}"#)
+        try file.delete("sess_1")
+        _ = try file.write([later.answer(.text("Late."))])
+        #expect(try document(file) == nil && webhooks(file).count == 1)
+    }
+
+    @Test func forWebhooksAloneARecordStaysUntilItsAnswer() throws {
+        let file = try database(types: [.sessionAfterCall], forgetsEnded: true)
+        _ = try file.write([changes.questionedEnd()])
+        #expect(try afterCall(file) == "null")
+        _ = try file.write([changes.answer(.failed(code: "not_asked", message: "No place."))])
+        #expect(try document(file) == nil)
+        let event = try JSONParser().parse(try #require(try webhooks(file).first))
+        #expect(event["data"]?["after_call"]?["error"]?["code"]?.string == "not_asked")
+    }
+
+    @Test func theQuestionsOfALostProcessHaveNoAnswer() throws {
+        let lost = try database()
+        _ = try lost.write([changes.questionedEnd()])
+        try lost.noteAlive(at: changes.time)
+        let next = try database(process: "process_b", types: [.sessionEnded, .sessionAfterCall])
+        try next.endLostSessions(at: changes.time + 10_000)
+        #expect(try afterCall(next) == "null")
+        try next.endLostSessions(at: changes.time + 20_000)
+        #expect(try afterCall(next)?.contains(#""code":"server_lost""#) == true)
+        #expect(try document(next)?.head.endReason == "client_closed")
+        let bodies = try webhooks(next)
+        #expect(bodies.count == 1 && bodies[0].contains("session.after_call"))
+    }
+
     // MARK: Sessions of processes that were killed
 
     @Test func sessionsOfALostProcessEnd() throws {

@@ -70,7 +70,7 @@ private func block(of object: AnyObject) -> Int {
             (incomplete, HTTPServerConnection.IncompleteRequest.objectBytes, 416),
             (OutputBacklog(), OutputBacklog.objectBytes, 88),
             (contexts, CompressionContexts.objectBytes, 40), (log, ReplyLog.objectBytes, 88),
-            (answer, TextAnswer.objectBytes, 232), (textRequest, textRequestBytes, 248),
+            (answer, TextAnswer.objectBytes, 232), (textRequest, textRequestBytes, 256),
         ]
         for (object, charged, size) in sizes {
             #expect(charged == HeapBlock.bytes(size), "\(type(of: object))")

@@ -46,6 +46,28 @@ import Testing
         return change
     }
 
+    @Test(arguments: [
+        (
+            RecordRedaction.digits, #"{"seat 1":["B12",4.5,-3,true,null],"who":"\u0037 Ann"}"#,
+            ##"{"seat #":["B##","#.#","-#",true,null],"who":"# Ann"}"##
+        ),
+        (.digits, #"{"n":{}}"#, #"{"n":{}}"#), (.text, #"{"is_angry":true}"#, #""[redacted]""#),
+        (.none, #"{"n":1}"#, #"{"n":1}"#),
+    ])
+    func answersAboutASession(redaction: RecordRedaction, data: String, left: String) {
+        var change = change([])
+        change.afterCall = .answered(.data(RawJSON(data)))
+        redaction.apply(to: &change)
+        #expect(change.afterCall == .answered(.data(RawJSON(left))))
+        change.afterCall = .answered(.text("Room 12"))
+        redaction.apply(to: &change)
+        #expect(change.afterCall == .answered(.text(redaction.redacted("Room 12"))))
+        change.afterCall = .answered(.failed(code: "code_1", message: "Room 12"))
+        redaction.apply(to: &change)
+        let message = redaction.redacted("Room 12")
+        #expect(change.afterCall == .answered(.failed(code: "code_1", message: message)))
+    }
+
     /// Every text of every kind of item.
     @Test func nothingIsForgotten() {
         var call = MCPCall(serverLabel: "s", name: "n", arguments: #"{"a":"secret 1"}"#)

@@ -1,5 +1,5 @@
-// The card of an ended session on the operator's page: its facts, its recording, the hops of its turns,
-// and its conversation.
+// The card of an ended session on the operator's page: its facts, what its agent's model has answered about
+// it, its recording, the hops of its turns, and its conversation.
 
 import { Log } from "../page/log.js";
 import { cutOff } from "../parley/conversation.js";
@@ -30,10 +30,11 @@ export class RecordCard {
   async open(id) {
     this.close();
     this.id = id;
-    const { card, title, state, facts, turns, remove } = this.#view;
+    const { card, title, state, facts, answer, turns, remove } = this.#view;
     title.textContent = id;
     state.textContent = "…";
     facts.replaceChildren();
+    answer.hidden = true;
     turns.replaceChildren();
     remove.disabled = true;
     card.hidden = false;
@@ -57,10 +58,12 @@ export class RecordCard {
     // Each server that has had the session has a document; the last one has the whole conversation.
     const first = documents[0];
     const last = documents.at(-1);
-    const { state, facts, turns, noTurns, remove } = this.#view;
+    const { state, facts, answer, turns, noTurns, remove } = this.#view;
     state.textContent = last.end ? `Ended: ${reasonName(last.end.reason)}` : "Still open";
     remove.disabled = !last.end;
     showGroups(facts, factsOf(first, last));
+    answer.hidden = last.after_call === undefined;
+    if (!answer.hidden) answer.lastElementChild.textContent = wordsOf(last.after_call);
     this.#showRecordings(recordings);
     const all = documents.flatMap((document) => document.turns);
     showTurns(turns, all);
@@ -104,8 +107,18 @@ export class RecordCard {
   }
 }
 
+/** What came of the question about a session: a text, or a line for each fact; null: it is being asked. */
+function wordsOf(answer) {
+  if (!answer) return "The model has not answered yet.";
+  const { text, data, error } = answer;
+  if (error) return `No answer: ${error.message}`;
+  if (text !== undefined || typeof data !== "object") return text ?? data;
+  const shown = (value) => typeof value === "string" ? value : JSON.stringify(value);
+  return Object.entries(data).map(([name, value]) => `${name}: ${shown(value)}`).join("\n");
+}
+
 function factsOf(first, last) {
-  const { model, voice, subject, call } = last.session;
+  const { model, voice, agent, subject, call } = last.session;
   const end = last.ended_at ?? last.items.at(-1)?.added_at ?? last.started_at;
   return [
     ["Session", [
@@ -113,6 +126,7 @@ function factsOf(first, last) {
       ["Lasted", span(Date.parse(end) - Date.parse(first.started_at))],
       ["Model", model || "–"],
       ["Voice", voice || "–"],
+      ...(agent ? [["Agent", agent]] : []),
       ...(subject ? [["Key", subject]] : []),
       ...(call ? [["Carrier", call.carrier], ["From", call.from ?? "–"], ["To", call.to ?? "–"]] : []),
     ]],
