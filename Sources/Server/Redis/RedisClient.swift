@@ -71,15 +71,19 @@ package final class RedisClient: @unchecked Sendable, OutgoingSocketOwner {
 
     /// The link for a purpose; made when it is first asked for. Commands that wait need a purpose of
     /// their own.
+    /// - Parameter probe: what the server must carry out before the link is ready.
     /// - Throws: `.overloaded` beyond `maxLinks`, `.unavailable` after the shutdown.
-    func link(to address: RedisAddress, for purpose: String) throws(RedisError) -> RedisLink {
+    func link(
+        to address: RedisAddress, for purpose: String, probe: RedisProbe = .write
+    ) throws(RedisError) -> RedisLink {
         claimThread()
         let key = Key(address: address, purpose: purpose)
         if let link = links[key] { return link }
         guard !isShutDown else { throw .unavailable }
         guard links.count < Self.maxLinks else { throw .overloaded }
         let link = RedisLink(
-            to: address, purpose: purpose, limits: limits, authorities: authorities, client: self,
+            to: address, purpose: purpose, probe: probe, limits: limits, authorities: authorities,
+            client: self,
             logger: logger, drawDelay: drawDelay)
         links[key] = link
         orderedLinks.append(link)

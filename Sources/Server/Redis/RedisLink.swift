@@ -46,7 +46,8 @@ final class RedisLink {
     var onReady: (() -> Void)?
 
     init(
-        to address: RedisAddress, purpose: String, limits: RedisLimits, authorities: String?,
+        to address: RedisAddress, purpose: String, probe: RedisProbe, limits: RedisLimits,
+        authorities: String?,
         client: RedisClient, logger: Logger, drawDelay: @escaping (Duration) -> Duration
     ) {
         self.address = address
@@ -56,7 +57,7 @@ final class RedisLink {
         self.logger = logger
         pipeline = RedisPipeline(
             to: address, named: "parley-\(purpose)",
-            probe: purpose == StoreLink.purpose ? .script : .write, limits: limits,
+            probe: probe, limits: limits,
             drawDelay: drawDelay)
     }
 

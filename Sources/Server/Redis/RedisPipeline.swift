@@ -40,12 +40,12 @@ package struct RedisLimits: Equatable, Sendable {
 }
 
 /// What a server must carry out before its connection counts as ready.
-enum RedisProbe {
+enum RedisProbe: Equatable {
     /// A write. A user who may not write the probe's key is served: its keys may be others.
     case write
-    /// The write, and a script with two keys, as the store's are. Any refusal counts, because the
-    /// keys are the server's own: a user without their permission, or a Redis Cluster, keeps nothing.
-    case script
+    /// The write, and a script with two keys. Any refusal counts, because the keys are the server's
+    /// own: a user without their permission, or a Redis Cluster, keeps nothing.
+    case script(keys: [String])
 }
 
 /// An action for the owner of a pipeline, which performs all of them in order.
@@ -255,14 +255,14 @@ struct RedisPipeline<Tag> {
         // that answers and writes nothing: a replica, or one whose memory or disk is full.
         switch probe {
         case .write: expect(.preparation(isLast: true), of: Self.emptyWrite)
-        case .script:
+        case .script(let keys):
             expect(.preparation(isLast: false), of: Self.emptyWrite)
             let script = RedisScript("return redis.call('EXISTS', KEYS[1], KEYS[2])")
             expect(.preparation(isLast: false), of: script.load)
             // The keys have different slots, so that a Redis Cluster refuses them.
             expect(
                 .preparation(isLast: true),
-                of: RedisCommand(script, keys: ["parley:probe", StoreScripts.nodes]))
+                of: RedisCommand(script, keys: keys))
         }
     }
 
@@ -349,7 +349,7 @@ struct RedisPipeline<Tag> {
         case .scriptLoad: break
         case .preparation(let isLast):
             if case .failure(let error) = result,
-                !isLast || probe == .script || error.asksForNewConnection
+                !isLast || probe != .write || error.asksForNewConnection
             {
                 lose(
                     "it refuses the connection (\(Self.text(of: error)))", RedisTrouble(error),

@@ -34,7 +34,11 @@ final class StoreLink {
 
     /// Connects. On the shard's thread.
     func open() {
-        guard link == nil, let made = try? client.link(to: address, for: Self.purpose) else {
+        guard link == nil,
+            let made = try? client.link(
+                to: address, for: Self.purpose,
+                probe: .script(keys: ["parley:probe", StoreScripts.nodes]))
+        else {
             return
         }
         link = made

@@ -349,7 +349,7 @@ struct RedisPipelineTests {
             ("+OK\r\n", "-ERR unknown command 'SCRIPT'", .refusal),
         ])
     func storeRefused(before: String, line: String, cause: RedisTrouble) throws {
-        var world = try PipelineWorld(probe: .script)
+        var world = try PipelineWorld(probe: .script(keys: ["a", "b"]))
         world.pipeline.open(at: world.now)
         for _ in 0..<2 {
             world.pipeline.handleConnected(at: world.now)
