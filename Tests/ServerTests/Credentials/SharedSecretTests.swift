@@ -57,7 +57,10 @@ private final class StoreDouble: SharedSecrets {
     ) throws -> SimulatedServer {
         var list = APIKeys()
         let text = keys.joined(separator: "\n")
-        try list.add(ConfiguredFile(option: "api-keys-file", path: "k", bytes: Array(text.utf8)))
+        if !keys.isEmpty {
+            try list.add(
+                ConfiguredFile(option: "api-keys-file", path: "k", bytes: Array(text.utf8)))
+        }
         var configuration = ServerConfiguration()
         change(&configuration)
         let server = try SimulatedServer(

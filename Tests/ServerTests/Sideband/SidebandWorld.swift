@@ -26,8 +26,10 @@ final class SidebandWorld {
         var configuration = ServerConfiguration()
         change(&configuration)
         var rules = APIKeys()
-        try rules.add(
-            ConfiguredFile(option: "api-keys-file", path: "keys", bytes: Array(keys.utf8)))
+        if !keys.isEmpty {
+            try rules.add(
+                ConfiguredFile(option: "api-keys-file", path: "keys", bytes: Array(keys.utf8)))
+        }
         let credentials = CredentialRules(keys: rules)
         model = Self.makeModel()
         let agents = AgentSet(model: model)
