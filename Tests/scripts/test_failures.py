@@ -7,7 +7,7 @@ import unittest
 from failures import ROOT, SwiftSources, read, report
 
 SESSION = ROOT / "Tests/SessionTests/VoiceSessionTests.swift"
-STORM = ROOT / "Tests/ServerTests/Loop/ShardStormTests.swift"
+STORM = ROOT / "Tests/ServerTests/Shard/ShardStormTests.swift"
 
 STARTED = """\
 ◇ Test run started.
