@@ -43,6 +43,8 @@ import Testing
 
     @Test(arguments: [
         ([#"a\ud83d"#, #"\ude00b"#], "a😀b"), ([#"\ud83d"#, #"\ude00"#], "😀"),
+        // The first and the last character that are pairs.
+        ([#"\ud800"#, #"\udc00"#], "\u{10000}"), ([#"\udbff"#, #"\udfff"#], "\u{10FFFF}"),
         ([#"\ud83d"#, "", #"\ude00\ud83d"#, #"\ude00"#], "😀😀"), ([#"a\ud83d"#, "b"], "a\u{FFFD}b"),
         ([#"\ud83d"#, #"\ud83d"#, #"\ude00"#], "\u{FFFD}😀"), ([#"\ud83d"#], "\u{FFFD}"),
         (["a", #"\ude00"#], "a\u{FFFD}"), (["plain"], "plain"),
