@@ -46,7 +46,8 @@ package struct APIKeys: Sendable {
 
     /// Adds the keys of the option `api-key`, separated by commas. They are operator keys: setting
     /// the option takes access to the machine.
-    /// - Throws: also where there is none, as in `,`: the server would start and serve nobody.
+    /// - Throws: for a key that cannot be used, and where the text has no key, as in `,`. A server without
+    ///   a key would start and serve nobody.
     package mutating func add(option text: String) throws(OptionError) {
         let before = count
         for key in text.split(separator: ",").map({ $0.filter { $0 != " " } }) where !key.isEmpty {
@@ -60,8 +61,8 @@ package struct APIKeys: Sendable {
     }
 
     /// Adds the keys of a file.
-    /// - Throws: also where there is none: a file that was cut to nothing, as where the disk is full,
-    ///   would lock out every client at the next SIGHUP.
+    /// - Throws: for a line that is no key, and where the file has none. A full disk may have cut the
+    ///   file to nothing, and the next SIGHUP would lock out every client.
     package mutating func add(_ file: ConfiguredFile) throws(OptionError) {
         let before = count
         let lines = file.bytes.split(

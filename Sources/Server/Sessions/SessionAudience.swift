@@ -7,8 +7,8 @@
 //   sidebands     applications and operators that have joined; they decide what its client is shown
 //   its client    the reader of a reply over HTTP, or a front
 //
-// Invariant: whoever listens is asked here and nowhere else. A new listener is a line in `show`, and one
-// in `play` if audio concerns it.
+// Invariant: each listener is told here and nowhere else. A new one is a line in `show`, and a line in
+// `play` if audio concerns it.
 
 import Codec
 import Session
@@ -19,7 +19,7 @@ extension Shard {
         live.noteTurn(event, at: now)
         live.resume?.stored?.note(event, at: now)
         live.session.recorder?.note(event, hops: { live.lastTurn[$0] }, at: now)
-        journal.sessions.note(event, of: live.session.id)
+        journal.sessionLog.note(event, of: live.session.id)
         guard live.isObserved else { return send(event, of: live) }
         if let shown = observe(event, of: live) { send(shown, of: live) }
     }

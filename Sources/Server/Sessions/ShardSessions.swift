@@ -63,7 +63,7 @@ extension Shard {
         let live = register(session, in: dialect, of: caller, grant: grant)
         metrics.add(.sessionsStarted)
         metrics.add(.sessionsOpen)
-        journal.sessions.noteStart(of: session.id, session.parameters)
+        journal.sessionLog.noteStart(of: session.id, session.parameters)
         return live
     }
 
@@ -111,7 +111,7 @@ extension Shard {
         }
         clients.work.remove(live.token)
         sessions.remove(live)
-        journal.sessions.noteEnd(of: live.session.id)
+        journal.sessionLog.noteEnd(of: live.session.id)
         metrics.add(.sessionsOpen, -1)
         services.metrics.sessions.subtract(1, ordering: .relaxed)
     }
@@ -148,7 +148,7 @@ extension Shard {
             switch output {
             case .event(let event):
                 show(event, of: live)
-                if case .responseDone = event {
+                if case .responseDone = event, !live.hasEnded {
                     show(.rateLimitsUpdated(rateLimits(of: live)), of: live)
                 }
             case .audio(let packet): play(packet, of: live)

@@ -69,11 +69,11 @@ struct ShardMemory {
 /// What is told of a shard: lines of the log, and the measurements of its ticks (Observation).
 struct ShardJournal {
     var refusals = RefusalLog()
-    let sessions: SessionLog
+    let sessionLog: SessionLog
     var meter: TickMeter
 
     init(_ services: ShardServices, at now: Instant) {
-        sessions = SessionLog(
+        sessionLog = SessionLog(
             logger: services.logger, includesContent: services.configuration.logContent,
             failures: services.metrics.recentFailures)
         meter = TickMeter(at: now)

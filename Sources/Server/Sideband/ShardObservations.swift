@@ -82,7 +82,8 @@ extension Shard {
     @inline(never)
     func observe(_ packet: OutputAudioPacket, of live: LiveSession) -> OutputAudioPacket {
         guard let observation = sidebands.observations[live.token] else { return packet }
-        for link in observation.observers { send(packet.event, to: link, of: live, observation) }
+        let event = packet.event
+        for link in observation.observers { send(event, to: link, of: live, observation) }
         dismissSlowSidebands(of: observation, at: live.token)
         var shown = packet
         shown.part = observation.place(of: packet.part)

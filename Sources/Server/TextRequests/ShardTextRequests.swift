@@ -136,7 +136,7 @@ extension Shard {
         textRequests.insert(request)
         metrics.set(.textRequestsOpen, to: textRequests.openCount)
         let session = request.live.session
-        journal.sessions.noteStart(of: session.id, session.parameters)
+        journal.sessionLog.noteStart(of: session.id, session.parameters)
     }
 
     /// Begins a request with its deadline, which is due at once: the outputs of another session may be
@@ -147,8 +147,8 @@ extension Shard {
         schedule(request, at: now)
     }
 
-    /// The session makes one response, outside its own conversation, which stays empty: whoever asks
-    /// has the conversation, and sends all of it each time.
+    /// The session makes one response, outside its own conversation. That stays empty, because the request
+    /// has brought all of the conversation.
     private func ask(_ response: ResponseParameters, of request: TextRequest) {
         step(request.live) { $0.start(at: now) }
         // The client may have been too slow for the very first bytes.
@@ -303,7 +303,7 @@ extension Shard {
         request.live.chargeUnfinishedReplies(at: now)
         request.live.grant = nil
         if let chat = request.chat { services.replies.handleComplete(request.log, of: chat) }
-        journal.sessions.noteEnd(of: request.live.session.id)
+        journal.sessionLog.noteEnd(of: request.live.session.id)
         metrics.set(.textRequestsOpen, to: textRequests.openCount)
         services.metrics.textRequests.subtract(1, ordering: .relaxed)
     }

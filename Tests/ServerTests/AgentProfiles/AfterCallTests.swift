@@ -145,7 +145,7 @@ import Testing
         #expect(model.requests.last?.instructions.hasSuffix(#":\#n{"type":"object"}"#) == true)
     }
 
-    /// Whoever ended it.
+    /// It does not matter who ended it.
     @Test func aLostConnectionAndTheServersCloseAreEnds() throws {
         let server = try makeServer(model())
         let lost = open(server)
