@@ -16,6 +16,8 @@ protocol SessionCore: AnyObject {
     var parameters: SessionParameters { get }
     var ids: IdentifierSource { get set }
     var conversation: Conversation { get set }
+    /// What answers the user's turns.
+    var answerer: Answerer { get }
     /// Responses in flight: at most one in the conversation.
     var responses: [Response] { get }
     /// The recording in progress; nil: the session is not recorded.
@@ -52,6 +54,7 @@ extension SessionCore {
             else {
                 throw Conversation.Failure.full.clientEventError(itemID: "", action: "create")
             }
+            answerer.dialogue?.delete(oldest)
             emit(.conversationItemDeleted(itemID: oldest))
         }
     }

@@ -43,6 +43,7 @@ extension VoiceSession {
         try checkOutput(item)
         try makeRoom(forBytes: item.textBytes)
         try add(item, after: previousItemID)
+        answerer.dialogue?.insert(item)
         if case .mcp(.approvalResponse(let requestID, let isApproved, _)) = item.kind {
             tools?.handleApproval(of: requestID, isApproved: isApproved)
         }
@@ -85,6 +86,7 @@ extension VoiceSession {
         } catch {
             throw error.clientEventError(itemID: itemID, action: "delete")
         }
+        answerer.dialogue?.delete(itemID)
         if userTurn.takeAwaited(itemID) != nil {
             command(.cancelTranscription(itemID: itemID))
             if playback?.isWeighing(itemID) == true { playback?.forgetSpeech(at: now) }
@@ -143,6 +145,7 @@ extension VoiceSession {
             if isOpen != true {
                 try conversation.truncate(
                     itemID, contentIndex: contentIndex, audioMilliseconds: milliseconds)
+                answerer.truncate(itemID, milliseconds: milliseconds)
                 playback?.handleTruncated(itemID, at: now)
             }
         } catch {

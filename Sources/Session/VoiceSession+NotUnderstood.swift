@@ -28,7 +28,7 @@ extension VoiceSession {
         }
         userTurn.handlePhrase()
         // A head start was of words that were not said.
-        speculation.stop(context)
+        answerer.speculation.stop(context)
         var parameters = ResponseParameters()
         parameters.metadata = RawJSON(#"{"parley_not_understood":"\#(itemID)"}"#)
         begin(parameters, speechEnd: nil)
@@ -44,7 +44,9 @@ extension VoiceSession {
             response.parameters.instructions == nil, !modelHearsAudio,
             parameters.turnDetection?.createResponse != true, conversation.endsWithoutWords
         else { return false }
-        if speculation.reply?.responseID == response.id { speculation.stop(context) }
+        if answerer.speculation.reply?.responseID == response.id {
+            answerer.speculation.stop(context)
+        }
         response.say(phrase, incompleteReason: nil, at: now)
         return true
     }

@@ -96,20 +96,23 @@ extension VoiceSession {
         if overrides.isInConversation { tools?.continuations.handleResponseBegun() }
         let description = describe(
             overrides, as: claimResponseID(isInConversation: overrides.isInConversation))
-        let speaker = ResponseSpeaker(
-            of: description,
+        let language = parameters.languageRules
+        let clauses = ClauseSpeaker(
+            of: description.id,
             voice: SpeechRequest(
                 text: "", voice: description.voice, speed: parameters.speed,
                 language: parameters.transcription?.languageHint),
-            opus: overrides.outputOpus ?? parameters.outputOpus,
+            language: language, context: context)
+        let sender = SpeechSender(
+            of: description, opus: overrides.outputOpus ?? parameters.outputOpus,
+            language: language,
             playout: beginPlayout(isInConversation: overrides.isInConversation),
-            speechEnd: speechEnd,
-            context: context)
+            speechEnd: speechEnd, context: context)
         let response = Response(
-            description: description, parameters: overrides, speaker: speaker, speechEnd: speechEnd,
-            asked: asked, isOfClient: isOfClient, core: self)
+            description: description, parameters: overrides, clauses: clauses, sender: sender,
+            speechEnd: speechEnd, asked: asked, isOfClient: isOfClient, core: self)
         responses.append(response)
-        if description.outputModality == .audio, !context.hasSynthesizer {
+        if description.outputModality == .audio, !context.hasSynthesizer, answerer.dialogue == nil {
             response.fail(
                 .unavailable(
                     message: "This server has no speech synthesis: ask for the modality text."))
@@ -149,52 +152,21 @@ extension VoiceSession {
 
     /// A new id, or that of the response that was begun ahead of the end of the turn.
     private func claimResponseID(isInConversation: Bool) -> String {
-        let claimed = isInConversation ? speculation.claim() : nil
+        let claimed = isInConversation ? answerer.speculation.claim() : nil
         return claimed ?? ids.make("resp_")
     }
 
-    /// Asks the model for every response that waits, once nothing is left to transcribe.
+    /// Asks for an answer to every response that waits, once nothing is left to transcribe.
     func askWaitingResponses(at now: Instant) {
         guard !userTurn.isRecognising || modelHearsAudio, tools?.isListing != true else { return }
         for response in responses where response.stage == .waiting {
-            guard !sayNotUnderstood(in: response, at: now) else { continue }
-            let composer = RequestComposer(
-                core: self, tools: tools, overrides: response.parameters)
-            let routes = composer.routes
-            guard composer.fitContext(routes) else {
-                response.failAudibly(.contextLengthExceeded, at: now)
-                continue
-            }
-            response.handleAsked()
-            if let filler { response.fill(with: filler.phrase, at: now + filler.after) }
-            response.routes = routes
-            let request = composer.request(routes, for: response.id)
-            if let events = speculation.use(for: response.id, asking: request, context) {
-                response.handle(events, at: now)
-            } else {
-                command(.respond(responseID: response.id, request))
+            if let dialogue = answerer.dialogue {
+                response.handleAsked(speaksItself: true)
+                dialogue.answer(response.id, response.parameters)
+            } else if !sayNotUnderstood(in: response, at: now) {
+                askModel(for: response, at: now)
             }
         }
-    }
-
-    /// Asks the model about the words before a silence, where they sound like the end of a turn.
-    func speculate(on words: String, _ speechInput: SpeechInput) {
-        guard let turnDetection = parameters.turnDetection, turnDetection.speculativeResponse,
-            turnDetection.createResponse, let turnDetector = speechInput.turnDetector,
-            let ending = TurnEndEstimator.ending(of: words, in: parameters.languageRules),
-            ending != .unfinished,
-            !modelHearsAudio, canRespond, !userTurn.isRecognising, !userTurn.hasUnansweredWords,
-            speculation.reply == nil
-        else { return }
-        let composer = RequestComposer(
-            core: self, tools: tools, overrides: ResponseParameters())
-        let responseID = ids.make("resp_")
-        let request = composer.request(composer.routes, for: responseID, saying: words)
-        speculation.begin(
-            SpeculativeReply(
-                responseID: responseID, request: request,
-                speechEnd: turnDetector.lastSpeechEnd),
-            context)
     }
 
     // MARK: Tools

@@ -52,6 +52,7 @@ extension VoiceSession {
         _ samples: UnsafeBufferPointer<Int16>, _ speechInput: SpeechInput, at now: Instant
     ) -> Bool {
         context.counters.samplesIn += samples.count
+        answerer.dialogue?.hear(samples)
         let isAwaited = speechInput.awaitsActivity
         let appended = speechInput.append(samples)
         analyse(speechInput, mayWait: !isAwaited && appended == samples.count, at: now)
@@ -148,6 +149,7 @@ extension VoiceSession {
         } catch {
             // The speech is over, whether or not it could become an item.
             speechInput.cancelSpeech(context)
+            answerer.dialogue?.clear()
             emit(.error(error))
             playback?.forgetSpeech(at: now)
             return
@@ -193,6 +195,7 @@ extension VoiceSession {
         // Only a recogniser can tell what that was.
         let isOverReply = context.hasRecognizer && playback?.isWeighing(itemID) == true
         keep(audio, of: itemID)
+        answerer.dialogue?.commit(itemID)
         if modelHearsAudio {
             if responds, !isOverReply { userTurn.handleWords(endingAt: speechEnd) }
             guard wantsTranscripts || isOverReply else {
@@ -220,6 +223,7 @@ extension VoiceSession {
             let isOverReply = playback?.isWeighing(speechInput.speechItemID) == true
             speechInput.cancelSpeech(context)
             if isOverReply { playback?.forgetSpeech(at: now) }
+            answerer.dialogue?.clear()
         }
         emit(.inputAudioBufferCleared)
     }
@@ -292,17 +296,6 @@ extension VoiceSession {
 
     // MARK: Words of the speech in progress
 
-    /// Asks for the words so far, where that is due.
-    private func hypothesize(_ speechInput: SpeechInput) {
-        speculation.handleSpeech(endingAt: speechInput.turnDetector?.lastSpeechEnd, context)
-        guard context.makesHypotheses else { return }
-        let isShown = parameters.transcription != nil
-        let isDecisive = playback?.needsWordsOfSpeech == true
-        speechInput.hypothesize(
-            wordsUse: isDecisive ? .interruption : isShown ? .display : nil,
-            hints: parameters.transcription, context)
-    }
-
     func handleHypothesis(_ text: String, of itemID: String, at now: Instant) {
         if userTurn.isAwaiting(itemID) {
             return handleTranscript(text, of: itemID, at: now)
@@ -329,8 +322,10 @@ extension VoiceSession {
 
     // MARK: Transcripts
 
-    /// Whether the model is given the user's audio itself.
-    var modelHearsAudio: Bool { abilities.hearsAudio && parameters.kind == .realtime }
+    /// Whether what answers is given the user's audio itself.
+    var modelHearsAudio: Bool {
+        (abilities.hearsAudio || answerer.dialogue != nil) && parameters.kind == .realtime
+    }
 
     /// Whether transcripts are made for the client, although the model hears audio.
     var wantsTranscripts: Bool { parameters.transcription != nil && context.hasRecognizer }
@@ -341,8 +336,9 @@ extension VoiceSession {
     func keep(_ audio: HeardAudio, of itemID: String, isForModel: Bool = true) {
         let seconds = context.limits.maxHeardAudioSeconds
         let maxSamples = SampleRate.hz16000.samples(inMilliseconds: seconds * 1_000)
-        conversation.keep(
-            audio, of: itemID, forModel: isForModel && modelHearsAudio ? maxSamples : nil)
+        // A dialogue has heard it.
+        let isForModel = isForModel && modelHearsAudio && answerer.dialogue == nil
+        conversation.keep(audio, of: itemID, forModel: isForModel ? maxSamples : nil)
     }
 
     /// Refuses another utterance while too many are being recognised.

@@ -64,8 +64,8 @@ public final class VoiceSession: SessionCore {
     var retrievals: [String] = []
     /// Responses in flight: at most one in the conversation.
     var responses: [Response] = []
-    /// The model's head start, where the client has asked for one.
-    var speculation = Speculation.none
+    /// What answers the user's turns.
+    var answerer: Answerer
     /// MCP servers; nil until one is named.
     var tools: SessionTools?
     /// Notes what the session's record is made of; nil: it is not recorded.
@@ -97,9 +97,21 @@ public final class VoiceSession: SessionCore {
         parameters: SessionParameters, agent: SessionAgent? = nil, context: SessionContext,
         seed: UInt64
     ) {
+        self.init(
+            parameters: parameters, agent: agent, context: context, seed: seed,
+            answerer: .cascade(Cascade()))
+    }
+
+    /// The same with what answers its turns.
+    convenience init(
+        parameters: SessionParameters, agent: SessionAgent? = nil, context: SessionContext,
+        seed: UInt64, answerer: Answerer
+    ) {
         var ids = IdentifierSource(seed: seed)
         let names = (session: ids.make("sess_"), conversation: ids.make("conv_"))
-        self.init(names, parameters: parameters, agent: agent, ids: ids, context: context)
+        self.init(
+            names, parameters: parameters, agent: agent, ids: ids, context: context,
+            answerer: answerer)
     }
 
     /// A session in the state that it had when it was saved, as another process goes on with it;
@@ -115,7 +127,8 @@ public final class VoiceSession: SessionCore {
         let parameters = try context.parameters(restoring: saved)
         self.init(
             (session: saved.id, conversation: saved.conversationID), parameters: parameters,
-            agent: agent, ids: IdentifierSource(seed: seed), context: context)
+            agent: agent, ids: IdentifierSource(seed: seed), context: context,
+            answerer: .cascade(Cascade()))
         conversation.restore(
             saved.itemIDs.compactMap { saved.items[$0] }, hiddenItems: saved.hiddenItems,
             memory: saved.memory)
@@ -125,8 +138,9 @@ public final class VoiceSession: SessionCore {
 
     private init(
         _ names: (session: String, conversation: String), parameters: SessionParameters,
-        agent: SessionAgent?, ids: IdentifierSource, context: SessionContext
+        agent: SessionAgent?, ids: IdentifierSource, context: SessionContext, answerer: Answerer
     ) {
+        self.answerer = answerer
         hasAgent = agent != nil
         id = names.session
         conversationID = names.conversation
@@ -273,7 +287,7 @@ public final class VoiceSession: SessionCore {
     /// A result of an agent's work. Events of cancelled work are ignored.
     public func handle(_ event: AgentEvent, at now: Instant) {
         begin(at: now)
-        guard !speculation.record(event, context) else { return finish(at: now) }
+        guard !answerer.speculation.record(event, context) else { return finish(at: now) }
         switch event {
         case .transcript(let itemID, let text): handleTranscript(text, of: itemID, at: now)
         case .transcriptPart(let itemID, let text): handleTranscriptPart(text, of: itemID)
@@ -415,7 +429,7 @@ public final class VoiceSession: SessionCore {
         greetIfDue(at: now)
         askWaitingResponses(at: now)
         removeEndedResponses(at: now)
-        speculation.stopIfUseless(
+        answerer.speculation.stopIfUseless(
             isTurnOpen: speechInput?.speechItemID != nil || userTurn.isRecognising, responses,
             context)
         forgetPlayedAudio(at: now)
@@ -472,7 +486,7 @@ public final class VoiceSession: SessionCore {
         if updated.turnDetection?.interruptResponse != true { playback?.forgetSpeech(at: now) }
         if updated.turnDetection == nil, before.turnDetection != nil { announceSpeechStopped() }
         if before.turnDetection == nil, updated.turnDetection != nil { announceSpeechStarted() }
-        if updated.turnDetection?.speculativeResponse != true { speculation.stop(context) }
+        if updated.turnDetection?.speculativeResponse != true { answerer.speculation.stop(context) }
         emit(.sessionUpdated(id: id, parameters))
         if update.announcesAudio, context.hasRecognizer { command(.prepareRecognition) }
         if update.mcpTools != .absent, tools != nil || !parameters.mcpTools.isEmpty {

@@ -10,6 +10,7 @@ final class BareSession: SessionCore {
     var parameters = SessionParameters(model: "bare")
     var ids = IdentifierSource(seed: 1)
     var conversation: Conversation
+    var answerer = Answerer.cascade(Cascade())
     var responses: [Response] = []
 
     init(limits: SessionLimits = SessionLimits(), hasRecognizer: Bool = true) {
@@ -28,12 +29,14 @@ final class BareSession: SessionCore {
         let description = ResponseDescription(
             id: id, conversationID: parameters.isInConversation ? "conv" : nil,
             outputModality: modality, outputFormat: .pcm, voice: "marin")
-        let speaker = ResponseSpeaker(
-            of: description, voice: SpeechRequest(text: "", voice: "marin"),
-            playout: playout, speechEnd: nil, context: context)
+        let clauses = ClauseSpeaker(
+            of: id, voice: SpeechRequest(text: "", voice: "marin"), language: .english,
+            context: context)
+        let sender = SpeechSender(
+            of: description, language: .english, playout: playout, speechEnd: nil, context: context)
         let response = Response(
-            description: description, parameters: parameters, speaker: speaker, speechEnd: nil,
-            asked: nil, core: self)
+            description: description, parameters: parameters, clauses: clauses, sender: sender,
+            speechEnd: nil, asked: nil, core: self)
         responses.append(response)
         return response
     }

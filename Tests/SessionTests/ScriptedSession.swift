@@ -3,9 +3,10 @@
 
 import Codec
 import Foundation
-import Session
 import TestMaterial
 import Testing
+
+@testable import Session
 
 /// What the scripted model does in answer to one request.
 struct ScriptedReply {
@@ -118,7 +119,8 @@ final class ScriptedSession {
         hasSynthesizer: Bool = true, notUnderstood: Phrase = .none,
         apology: Phrase = .none,
         toolServers: ToolServerPolicy? = nil, agent: SessionAgent? = nil, isSettled: Bool = false,
-        codecs: CodecSettings = CodecSettings(), isResumable: Bool = false
+        codecs: CodecSettings = CodecSettings(), isResumable: Bool = false,
+        answerer: Answerer = .cascade(Cascade())
     ) {
         var parameters = SessionParameters(model: "scripted")
         configure(&parameters)
@@ -130,7 +132,8 @@ final class ScriptedSession {
             },
             hasSynthesizer: hasSynthesizer, notUnderstood: notUnderstood, apology: apology,
             toolServers: toolServers, codecs: codecs)
-        session = VoiceSession(parameters: parameters, agent: agent, context: context, seed: 7)
+        session = VoiceSession(
+            parameters: parameters, agent: agent, context: context, seed: 7, answerer: answerer)
         writer = ServerEventWriter(sessionID: session.id)
         session.isResumable = isResumable
         session.start(isSettled: isSettled, at: now)
@@ -223,6 +226,11 @@ final class ScriptedSession {
                 .inputAudioBufferAppend(sequence: sequence), eventID: nil, audio: audio.span.bytes,
                 at: script.now)
         }
+    }
+
+    /// An agent's event comes, so long from now.
+    func deliver(_ event: AgentEvent, after milliseconds: Int) {
+        answer(after: .milliseconds(milliseconds)) { event }
     }
 
     /// The client loses its connection at a time.

@@ -6,7 +6,8 @@
 //
 //   Response             one response: its items, its events, its end
 //   ├─ OutputItem        one item of it: its text, and where it was cut
-//   └─ ResponseSpeaker   clauses to the synthesiser, speech through the encoder to the client
+//   ├─ ClauseSpeaker     its text as clauses to the synthesiser; none where a dialogue speaks itself
+//   └─ SpeechSender      speech through the encoder to the client
 //      ├─ ItemSpeech        the speech of one item: clauses to come, how much was sent
 //      │  └─ ItemSpeechQueue   synthesised speech of that item that is not sent yet
 //      └─ PlayoutTimeline   how much of all replies was sent, has left and was heard
@@ -48,12 +49,11 @@ final class Response {
     /// Whether the client has answered one while the response was in flight.
     var hasSettledApproval = false
     private var thoughts = ThoughtFilter()
-    private var splitter: ClauseSplitter
     /// The phrase for a slow model, and when it is due. In a box, because few agents have it.
     private var filler: Filler?
-    /// When the mark at which the text so far ends is taken for the end of a clause.
-    private var pauseEnd: Instant?
-    private(set) var speaker: ResponseSpeaker
+    /// Has its text spoken. Nil means that its words come with their speech, from a dialogue.
+    private var clauses: ClauseSpeaker?
+    private(set) var sender: SpeechSender
     /// Bytes of the parameters.
     private let parameterBytes: Int
     private var bytesWritten = 0
@@ -77,27 +77,28 @@ final class Response {
     ///   - isOfClient: whether a client asked for it.
     init(
         description: ResponseDescription, parameters: ResponseParameters,
-        speaker: ResponseSpeaker, speechEnd: Instant?, asked: Instant?, isOfClient: Bool = false,
+        clauses: ClauseSpeaker?, sender: SpeechSender, speechEnd: Instant?, asked: Instant?,
+        isOfClient: Bool = false,
         core: any SessionCore
     ) {
         self.isOfClient = isOfClient
         self.description = description
         self.parameters = parameters
         parameterBytes = parameters.heapBytes
-        self.speaker = speaker
+        self.clauses = clauses
+        self.sender = sender
         self.speechEnd = speechEnd
         self.asked = asked
         self.core = core
         context = core.context
-        splitter = ClauseSplitter(core.parameters.languageRules)
         emit(.responseCreated(description))
     }
 
     /// When audio may next be sent, or nil: not before something else happens.
     func nextDeadline(after now: Instant) -> Instant? {
         guard stage != .done else { return nil }
-        let sending = speaker.nextDeadline(after: now)
-        let text = filler?.due ?? (speaker.awaitsText ? pauseEnd : nil)
+        let sending = sender.nextDeadline(after: now)
+        let text = filler?.due ?? clauses?.pauseEnd(sender)
         guard let text else { return sending }
         let next = max(text, Instant(nanoseconds: now.nanoseconds + 1))
         return sending.map { min($0, next) } ?? next
@@ -124,7 +125,7 @@ final class Response {
     }
 
     /// When everything sent so far will have been played.
-    var playedOut: Instant? { speaker.playout.playedOut }
+    var playedOut: Instant? { sender.playout.playedOut }
 
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(Response.self)
@@ -132,25 +133,28 @@ final class Response {
     /// Bytes of all of it but what encodes it.
     var heldBytes: Int {
         let own = Self.objectBytes + parameterBytes + outputs.heapBytes + thoughts.heldBytes
-        return outputs.reduce(own + speaker.heldBytes) { $0 + $1.heldBytes }
+        let speech = (clauses?.heldBytes ?? 0) + sender.heldBytes
+        return outputs.reduce(own + speech) { $0 + $1.heldBytes }
     }
 
     /// Bytes of the encoder.
-    var encoderBytes: Int { speaker.encoderBytes }
+    var encoderBytes: Int { sender.encoderBytes }
 
     /// The timeline that its audio is sent on.
-    var playout: PlayoutTimeline { speaker.playout }
+    var playout: PlayoutTimeline { sender.playout }
 
     /// Whether so much speech waits to be sent that more should not be made yet.
-    var hasEnoughSpeech: Bool { speaker.hasEnough }
+    var hasEnoughSpeech: Bool { sender.hasEnough }
 
     /// Gives the encoder back; nothing more is encoded.
-    func releaseEncoder() { speaker.releaseEncoder() }
+    func releaseEncoder() { sender.releaseEncoder() }
 
-    /// The model is being asked.
-    func handleAsked() {
+    /// The answerer is being asked.
+    /// - Parameter speaksItself: whether its words come with their speech.
+    func handleAsked(speaksItself: Bool = false) {
         guard stage == .waiting else { return context.handle(.askedTwice) }
         stage = .writing
+        if speaksItself { clauses = nil }
     }
 
     // MARK: The model writes
@@ -235,10 +239,13 @@ final class Response {
         advance(at: now)
     }
 
+    /// The message that is being written; nil: none is.
+    private var openMessageIndex: Int? {
+        outputs.lastIndex { $0.isOpen && !$0.isCall }
+    }
+
     private func openMessage() -> Int {
-        if let index = outputs.lastIndex(where: { $0.isOpen && !$0.isCall }) {
-            return index
-        }
+        if let index = openMessageIndex { return index }
         closeOpenOutputs()
         let item = ConversationItem(
             id: core.ids.make("item_"), status: .inProgress,
@@ -246,6 +253,7 @@ final class Response {
         let index = add(
             OutputItem(item: item, modality: description.outputModality))
         emit(.responseContentPartAdded(address(index), description.outputModality))
+        if clauses == nil, description.outputModality == .audio { sender.beginSpeech(of: index) }
         return index
     }
 
@@ -262,22 +270,8 @@ final class Response {
         case .text: emit(.responseOutputTextDelta(address(index), delta: text))
         case .audio:
             emit(.responseOutputAudioTranscriptDelta(address(index), delta: text))
-            for clause in splitter.append(text) {
-                speaker.enqueue(clause, for: index)
-            }
-            pauseEnd = splitter.endingPause.map { now + .milliseconds($0) }
-        }
-    }
-
-    /// Speaks a clause behind whose mark the model pauses, if nothing else is being spoken: with a
-    /// slow model the user would otherwise wait for one more token.
-    private func speakPausedSentence(at now: Instant) {
-        guard let pauseEnd, now >= pauseEnd, speaker.awaitsText,
-            let index = outputs.lastIndex(where: { $0.isOpen && !$0.isCall })
-        else { return }
-        self.pauseEnd = nil
-        if let clause = splitter.takeAtMark() {
-            speaker.enqueue(clause, for: index)
+            if clauses == nil { sender.noteWords(of: index, bytes: text.utf8.count) }
+            clauses?.append(text, of: index, to: &sender, at: now)
         }
     }
 
@@ -305,7 +299,7 @@ final class Response {
             emit(.conversationItemAdded(output.item, previousItemID: output.previousItemID))
         }
         outputs.append(output)
-        speaker.begin(output.item.id)
+        sender.begin(output.item.id)
         return index
     }
 
@@ -315,27 +309,34 @@ final class Response {
         for index in outputs.indices where outputs[index].isOpen {
             if outputs[index].isCall { completeArguments(of: index) }
             outputs[index].isOpen = false
-            pauseEnd = nil
-            if let rest = splitter.finish() { speaker.enqueue(rest, for: index) }
-            speaker.close(index)
+            if clauses == nil { sender.endSpeech(of: index) }
+            clauses?.finish(index, in: &sender)
+            sender.close(index)
         }
         if routes != nil { startToolCalls() }
         completeOutputs()
     }
 
-    // MARK: The synthesiser speaks
+    // MARK: The answerer speaks
 
-    /// A run of speech of the clause in progress.
+    /// A run of speech: of the clause in progress, or of the message that a dialogue is saying.
     func handle(_ chunk: SpeechChunk, at now: Instant) throws(AgentError) {
         guard stage != .done else { return }
-        try speaker.handle(chunk)
+        if clauses == nil {
+            guard stage == .writing, description.outputModality == .audio else { return }
+            try OutputAudioEncoder.check(chunk)
+            let index = openMessage()
+            sender.enqueue(chunk, of: index)
+        } else {
+            try clauses?.handle(chunk, &sender)
+        }
         advance(at: now)
     }
 
     /// The clause in progress is spoken.
     func handleSpeechFinished(at now: Instant) {
         guard stage != .done else { return }
-        speaker.handleClauseSpoken()
+        clauses?.handleClauseSpoken(&sender)
         advance(at: now)
     }
 
@@ -345,9 +346,10 @@ final class Response {
         noteUnheard(unheard)
         for index in outputs.indices where outputs[index].isAudio && outputs[index].cut == nil {
             guard !outputs[index].isComplete else { continue }
-            outputs[index].cut = .init(milliseconds: speaker.sentMilliseconds(index))
+            outputs[index].cut = .init(milliseconds: sender.sentMilliseconds(index))
         }
-        speaker.mute()
+        sender.mute()
+        clauses?.mute()
         advance(at: now)
     }
 
@@ -358,10 +360,10 @@ final class Response {
     func advance(at now: Instant) {
         guard stage != .done else { return }
         sayFiller(at: now)
-        speakPausedSentence(at: now)
-        speaker.speakNextClause()
+        clauses?.speakPausedSentence(of: openMessageIndex, in: &sender, at: now)
+        clauses?.speakNextClause(&sender)
         do {
-            try speaker.send(at: now)
+            try sender.send(at: now)
         } catch {
             fail(error)
             return
@@ -383,8 +385,8 @@ final class Response {
     private func completeOutputs() {
         for index in outputs.indices where !outputs[index].isOpen && !outputs[index].isComplete {
             let output = outputs[index]
-            guard !speaker.awaitsSpeech(index), !output.awaitsTool,
-                !output.isAudio || !speaker.mayBeSentAgain
+            guard !sender.awaitsSpeech(index), !output.awaitsTool,
+                !output.isAudio || !sender.mayBeSentAgain
             else { continue }
             // Where the model had to stop, the item that it was writing is incomplete: clients run
             // a function as soon as its call is completed. Where it failed, that item stands before
@@ -407,17 +409,15 @@ final class Response {
         dropsUnsent: Bool = true
     ) {
         guard stage != .done else { return }
-        if stage == .writing || speaker.isSpeaking {
-            context.outputs.append(.command(.cancelResponse(responseID: id)))
-        }
+        if stage == .writing || clauses?.isSpeaking == true { core.answerer.stop(id, context) }
         if routes != nil { stopToolCalls() }
         noteUnheard(unheard)
         if isInConversation, dropsUnsent, !outputs.allSatisfy(\.isComplete) {
-            noteUnheard(speaker.dropUnsent())
+            noteUnheard(sender.dropUnsent())
         }
         for index in outputs.indices where !outputs[index].isComplete {
             if outputs[index].isAudio, outputs[index].cut == nil {
-                outputs[index].cut = .init(milliseconds: speaker.sentMilliseconds(index))
+                outputs[index].cut = .init(milliseconds: sender.sentMilliseconds(index))
             }
             complete(index, .incomplete)
         }
@@ -446,12 +446,12 @@ final class Response {
     /// such item here.
     func sentMilliseconds(ofOpen itemID: String) -> Int? {
         outputs.lastIndex { $0.item.id == itemID && $0.isAudio && !$0.isComplete }
-            .map { speaker.sentMilliseconds($0) }
+            .map { sender.sentMilliseconds($0) }
     }
 
     /// The words of an item so far, and when they were spoken.
     func words(of itemID: String) -> (text: String, speech: Conversation.Speech)? {
-        index(of: itemID).map { (outputs[$0].text, speaker.said($0)) }
+        index(of: itemID).map { (outputs[$0].text, sender.said($0)) }
     }
 
     private func index(of itemID: String) -> Int? {
@@ -467,7 +467,8 @@ final class Response {
         guard let index = index(of: itemID) else { return }
         outputs[index].cut = .init(milliseconds: milliseconds, isByClient: true)
         if let status { return end(status) }
-        speaker.mute(index)
+        sender.mute(index)
+        clauses?.mute(index)
         advance(at: now)
     }
 
@@ -520,7 +521,7 @@ final class Response {
     // MARK: Events
 
     func complete(_ index: Int, _ status: ConversationItem.Status) {
-        speaker.drop(index)
+        sender.drop(index)
         outputs[index].complete(status)
         let output = outputs[index]
         if output.isFunctionCall {
@@ -542,7 +543,7 @@ final class Response {
             emit(.responseContentPartDone(address(index), output.modality, text: output.text))
         }
         if isInConversation {
-            core.conversation.update(output.item, speech: speaker.said(index))
+            core.conversation.update(output.item, speech: sender.said(index))
             emit(.conversationItemDone(output.item, previousItemID: output.previousItemID))
         }
         emit(.responseOutputItemDone(responseID: id, outputIndex: index, output.item))

@@ -14,7 +14,7 @@ extension Response {
         var output = outputs[index]
         output.complete(.inProgress)
         guard output.isAudio else { return SavedItem(item: output.item) }
-        return SavedItem(item: output.item, speech: speaker.said(index, isCutOff: true))
+        return SavedItem(item: output.item, speech: sender.said(index, isCutOff: true))
     }
 
     /// Adds what is to follow this response in another process, and the items of which words are not
@@ -28,19 +28,19 @@ extension Response {
         reply.overrides = parameters
         reply.usage = usage
         reply.isSpoken = outputs.indices.contains {
-            outputs[$0].isAudio && speaker.sentMilliseconds($0) > 0
+            outputs[$0].isAudio && sender.sentMilliseconds($0) > 0
         }
         // An item that the client has silenced stays silent.
         reply.parts.removeAll { part in
             outputs.contains { $0.item.id == part.itemID && $0.cut != nil }
         }
-        guard !speaker.isMuted else { return }
+        guard !sender.isMuted else { return }
         for (index, output) in outputs.enumerated()
         where output.isAudio && !output.isComplete && output.cut == nil {
             guard !reply.parts.contains(where: { $0.itemID == output.item.id }) else { continue }
             reply.parts.append(
                 UnheardReply.Part(
-                    itemID: output.item.id, heard: speaker.sentMilliseconds(index)))
+                    itemID: output.item.id, heard: sender.sentMilliseconds(index)))
         }
     }
 

@@ -1,5 +1,5 @@
 // The speech of one output item: clauses that are to be spoken, synthesised speech that waits, and
-// how much was sent. ResponseSpeaker decides when a clause is spoken and speech is sent.
+// how much was sent. ClauseSpeaker decides when a clause is spoken, and SpeechSender when speech is sent.
 //
 // Invariant: sent ≤ synthesised; each clause that was synthesised whole has a mark at its end.
 
@@ -55,6 +55,9 @@ struct ItemSpeech {
 
     /// A clause of so many UTF-8 bytes is being spoken.
     mutating func beginClause(bytes: Int) { clauseBytes = bytes }
+
+    /// More of the words of the clause in progress are known.
+    mutating func extendClause(bytes: Int) { clauseBytes += bytes }
 
     /// Speech of the clause in progress.
     mutating func enqueue(_ chunk: SpeechChunk) { enqueuedSamples += queue.append(chunk) }

@@ -1,5 +1,5 @@
 // Speech of one spoken item that waits to be sent: synthesised samples, or Opus packets of a
-// service that encodes itself. ResponseSpeaker decides when it is sent, OutputAudioEncoder in which
+// service that encodes itself. SpeechSender decides when it is sent, OutputAudioEncoder in which
 // form.
 //
 // Where the output is Opus, each phrase begins with a new frame, and its packets are recorded for

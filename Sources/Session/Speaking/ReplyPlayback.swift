@@ -263,7 +263,7 @@ final class ReplyPlayback {
     func handleUndecidedSpeech(_ itemID: String, at now: Instant) -> Bool {
         guard judge.handleSpeechEnd(of: itemID, rules) == .resume else { return false }
         let isIgnored = !context.hasRecognizer && core.activeResponse != nil
-        if isIgnored { core.conversation.forgetHeard(of: itemID) }
+        if isIgnored { forget(itemID) }
         resume(at: now)
         return isIgnored
     }
@@ -279,12 +279,18 @@ final class ReplyPlayback {
             return true
         }
         if decision == .resume { resume(at: now) }
-        core.conversation.forgetHeard(of: itemID)
+        forget(itemID)
         // The user did not say that: the model must not be shown it.
         if judgement == .echo, (try? core.conversation.remove(itemID)) != nil {
             core.emit(.conversationItemDeleted(itemID: itemID))
         }
         return false
+    }
+
+    /// What the user said in an item means nothing.
+    private func forget(_ itemID: String) {
+        core.conversation.forgetHeard(of: itemID)
+        core.answerer.dialogue?.delete(itemID)
     }
 
     /// The speech that held the reply is gone without a decision.
@@ -436,6 +442,7 @@ final class ReplyPlayback {
                 // The client has been told; an item that it deleted needs no cut.
                 _ = try? core.conversation.truncate(
                     itemID, contentIndex: 0, audioMilliseconds: cut.milliseconds)
+                core.answerer.truncate(itemID, milliseconds: cut.milliseconds)
             } else {
                 cutAtHeard(itemID, milliseconds: cut.milliseconds)
             }
@@ -446,6 +453,7 @@ final class ReplyPlayback {
         guard
             let cut = core.conversation.cutAtHeard(itemID, milliseconds: milliseconds)
         else { return }
+        core.answerer.truncate(itemID, milliseconds: cut.milliseconds)
         core.emit(
             .conversationItemTruncated(
                 itemID: itemID, contentIndex: 0, audioEndMilliseconds: cut.milliseconds,

@@ -52,12 +52,12 @@ private func block(of object: AnyObject) -> Int {
         let description = ResponseDescription(
             id: "resp_1", conversationID: nil, outputModality: .text, outputFormat: .pcm,
             voice: "marin")
-        let speaker = ResponseSpeaker(
-            of: description, voice: SpeechRequest(text: "", voice: "marin"),
-            playout: playout, speechEnd: nil, context: session.context)
+        let sender = SpeechSender(
+            of: description, language: .english, playout: playout, speechEnd: nil,
+            context: session.context)
         return Response(
-            description: description, parameters: ResponseParameters(), speaker: speaker,
-            speechEnd: nil, asked: nil, core: session)
+            description: description, parameters: ResponseParameters(), clauses: nil,
+            sender: sender, speechEnd: nil, asked: nil, core: session)
     }
 
     @Test func aLedgerAddsUp() {

@@ -1,88 +1,77 @@
-// Speaks one response: gives its clauses to the synthesiser one after another, encodes the speech,
-// and sends it as fast as PlayoutTimeline allows. Response decides what is written and when an item
-// is done.
+// Sends the speech of one response: encodes it, and lets it leave as fast as PlayoutTimeline allows. Whose
+// voice it is does not matter here: a synthesiser's, of which ClauseSpeaker asks it, or a dialogue's.
+// Response decides what is written and when an item is done.
 //
-// Invariant: at most one clause is being spoken; audio that has to be sent again goes before all
-// that was never sent; nothing is sent while the reply is held.
+// Invariant: audio that has to be sent again goes before all that was never sent; nothing is sent while
+// the reply is held.
 
 import Codec
 
-/// Speaks one response.
-struct ResponseSpeaker {
+/// Sends the speech of one response.
+struct SpeechSender {
     /// Paces it and knows what was heard. Responses of one conversation share it.
     let playout: PlayoutTimeline
     private let responseID: String
-    private let voice: SpeechRequest
     private let format: AudioFormat
     private let context: SessionContext
+    /// The pace of words of which it is not known when they were spoken.
+    private let millisecondsPerByte: Int
     /// The speech of the response's output items, by their index.
     private var items: [ItemSpeech] = []
-    /// Clauses that wait for the synthesiser, each with its item's index.
-    private var clauses: [(item: Int, text: String, isSilent: Bool)] = []
-    private var clauseHead = 0
-    /// Bytes of the texts that wait.
-    private var clauseBytes = 0
-    /// The item whose clause the synthesiser is speaking.
-    private var spokenItem: Int?
     private let opus: ResolvedOpusSettings
     private var encoder: OutputAudioEncoder?
-    /// The clause in progress, if it is to be kept.
-    private var phrase: PhraseInProgress?
     /// When the user stopped speaking, until the first audio has been measured from it.
     private var speechEnd: Instant?
     /// Whether no more is spoken, whatever is still written.
     private(set) var isMuted = false
 
     /// - Parameters:
-    ///   - voice: voice and speed; its text is not used.
     ///   - opus: how it is encoded, where the format is Opus.
+    ///   - language: of what is said.
     ///   - speechEnd: when the user stopped speaking, for the turn's measurements.
     init(
-        of description: ResponseDescription, voice: SpeechRequest,
-        opus: OpusSettings = OpusSettings(), playout: PlayoutTimeline, speechEnd: Instant?,
+        of description: ResponseDescription, opus: OpusSettings = OpusSettings(),
+        language: LanguageRules, playout: PlayoutTimeline, speechEnd: Instant?,
         context: SessionContext
     ) {
         responseID = description.id
         format = description.outputFormat
-        self.voice = voice
         self.opus = context.codecSettings.resolved(opus)
+        millisecondsPerByte = language.millisecondsPerByte
         self.playout = playout
         self.speechEnd = speechEnd
         self.context = context
     }
 
-    /// Bytes of clauses and speech that wait.
-    var heldBytes: Int {
-        items.reduce(clauses.heapBytes + clauseBytes + items.heapBytes) { $0 + $1.heldBytes }
-    }
+    /// Bytes of the speech that waits.
+    var heldBytes: Int { items.reduce(items.heapBytes) { $0 + $1.heldBytes } }
     /// Bytes of the encoder and its state.
     var encoderBytes: Int { encoder?.heldBytes ?? 0 }
-    /// Whether the synthesiser is speaking a clause.
-    var isSpeaking: Bool { spokenItem != nil }
-    /// Whether more text is needed for anything to be heard: what is left is less than a frame, which
-    /// waits for more.
-    var awaitsText: Bool {
-        spokenItem == nil && clauseHead == clauses.count
-            && !items.contains(where: \.hasSendableSpeech)
-    }
     /// Whether audio that was sent may have to be sent again, so that its item is not done.
     var mayBeSentAgain: Bool { playout.isHeld || playout.hasRunsAgain }
+    /// Whether a frame of speech waits to be sent. What is less than a frame waits for more.
+    var hasSendableSpeech: Bool { items.contains(where: \.hasSendableSpeech) }
+    /// How phrases are encoded that are kept; nil: they are kept as samples.
+    var phraseEncoding: ResolvedOpusSettings? { format == .opus ? opus : nil }
 
     /// When audio may next be sent, or nil: not before something else happens.
     func nextDeadline(after now: Instant) -> Instant? {
-        guard playout.hasRunsAgain || items.contains(where: \.hasSendableSpeech) else {
-            return nil
-        }
+        guard playout.hasRunsAgain || hasSendableSpeech else { return nil }
         return playout.nextSend(after: now)
+    }
+
+    /// Whether so much speech waits to be sent that more should not be made yet: neither of the
+    /// next clause nor of the one in progress, which the shell delays.
+    var hasEnough: Bool {
+        let queued = items.reduce(0) { $0 + $1.queue.count }
+        return queued / ItemSpeechQueue.rate.hertz >= context.limits.maxQueuedSpeechSeconds
     }
 
     // MARK: Items
 
     /// An output item has been added to the response; one that is not spoken stays empty.
     mutating func begin(_ itemID: String) {
-        let language = LanguageRules.rules(for: voice.language)
-        items.append(
-            ItemSpeech(itemID: itemID, millisecondsPerByte: language.millisecondsPerByte))
+        items.append(ItemSpeech(itemID: itemID, millisecondsPerByte: millisecondsPerByte))
     }
 
     /// No more clauses of an item come.
@@ -103,75 +92,37 @@ struct ResponseSpeaker {
         items[index].said(isCutOff: isCutOff)
     }
 
+    /// Drops what was not sent, and sends no more of this response.
+    mutating func mute() {
+        isMuted = true
+        for index in items.indices { items[index].drop() }
+    }
+
+    /// Drops what was not sent of one item, and sends no more of it.
+    mutating func mute(_ index: Int) { items[index].mute() }
+
     // MARK: Clauses
 
     /// A clause of an item is to be spoken.
-    mutating func enqueue(_ clause: String, for index: Int) {
-        guard !isMuted, !items[index].isMuted else { return }
-        // Judged now, while a piece of the text is handled: many clauses may wait for one.
-        clauses.append((index, clause, clause.isSilent))
-        clauseBytes += clause.heapBytes
+    /// - Returns: false: the client wants no more of it.
+    mutating func addClause(of index: Int) -> Bool {
+        guard !isMuted, !items[index].isMuted else { return false }
         items[index].addClause()
-    }
-
-    /// Gives the synthesiser its next clause, if it is free and not far ahead. A clause of nothing but
-    /// marks and pictures makes no sound, and needs no synthesiser.
-    mutating func speakNextClause() {
-        while spokenItem == nil, clauseHead < clauses.count, !hasEnough {
-            let clause = clauses[clauseHead]
-            clauseHead += 1
-            clauseBytes -= clause.text.heapBytes
-            if clauseHead == clauses.count {
-                clauses.removeAll(keepingCapacity: true)
-                clauseHead = 0
-            }
-            spokenItem = clause.item
-            items[clause.item].beginClause(bytes: clause.text.utf8.count)
-            guard !clause.isSilent else {
-                handleClauseSpoken()
-                continue
-            }
-            var request = voice
-            request.text = clause.text
-            if !speakFromCache(request) {
-                context.outputs.append(.command(.speak(responseID: responseID, request)))
-            }
-        }
-    }
-
-    /// Speaks a clause that has been spoken before; false: it must be synthesised.
-    private mutating func speakFromCache(_ request: SpeechRequest) -> Bool {
-        guard context.phrases.isEnabled, let index = spokenItem else { return false }
-        let key = PhraseKey(request, opus: format == .opus ? opus : nil)
-        guard let speech = context.phrases.find(key) else {
-            if context.phrases.admits(key) { phrase = PhraseInProgress(key) }
-            return false
-        }
-        for chunk in speech { items[index].enqueue(chunk) }
-        handleClauseSpoken()
         return true
     }
 
-    /// Whether so much speech waits to be sent that more should not be made yet: neither of the
-    /// next clause nor of the one in progress, which the shell delays.
-    var hasEnough: Bool {
-        let queued = items.reduce(0) { $0 + $1.queue.count }
-        return queued / ItemSpeechQueue.rate.hertz >= context.limits.maxQueuedSpeechSeconds
-    }
+    /// A clause of so many UTF-8 bytes is being spoken.
+    mutating func beginClause(of index: Int, bytes: Int) { items[index].beginClause(bytes: bytes) }
 
     /// A run of speech of the clause in progress.
-    mutating func handle(_ chunk: SpeechChunk) throws(AgentError) {
-        guard let index = spokenItem else { return }
-        try OutputAudioEncoder.check(chunk)
+    mutating func enqueue(_ chunk: SpeechChunk, of index: Int) {
+        guard !isMuted, !items[index].isMuted else { return }
         items[index].enqueue(chunk)
-        if chunk.isSubstitute { phrase = nil }
-        phrase?.append(chunk, to: context.phrases)
     }
 
     /// The clause in progress is spoken. As Opus it is kept once it has been encoded.
-    mutating func handleClauseSpoken() {
-        guard let index = spokenItem.take() else { return }
-        let phrase = phrase.take()
+    /// - Parameter phrase: what the clause is kept as; nil: it is not kept.
+    mutating func endClause(of index: Int, _ phrase: PhraseInProgress?) {
         if format == .opus {
             items[index].endPhrase(key: phrase?.key)
             // All of a short phrase may have left already.
@@ -182,29 +133,22 @@ struct ResponseSpeaker {
         items[index].handleClauseSpoken()
     }
 
-    /// Drops what was not sent, and speaks no more of this response.
-    mutating func mute() {
-        isMuted = true
-        clauses.removeAll()
-        (clauseHead, clauseBytes) = (0, 0)
-        for index in items.indices { items[index].drop() }
-        stopSynthesis()
+    // MARK: The speech of a dialogue
+    //
+    // A message of a dialogue is one clause, whose words and speech come side by side.
+
+    /// A message begins.
+    mutating func beginSpeech(of index: Int) {
+        guard addClause(of: index) else { return }
+        items[index].beginClause(bytes: 0)
     }
 
-    /// Drops what was not sent of one item, and speaks no more of it.
-    mutating func mute(_ index: Int) {
-        clauses.removeFirst(clauseHead)
-        clauseHead = 0
-        clauses.removeAll { $0.item == index }
-        clauseBytes = clauses.reduce(0) { $0 + $1.text.heapBytes }
-        items[index].mute()
-        if spokenItem == index { stopSynthesis() }
-    }
+    /// So many UTF-8 bytes of its words have come.
+    mutating func noteWords(of index: Int, bytes: Int) { items[index].extendClause(bytes: bytes) }
 
-    private mutating func stopSynthesis() {
-        guard spokenItem.take() != nil else { return }
-        phrase = nil
-        context.outputs.append(.command(.cancelSpeech(responseID: responseID)))
+    /// All of its words and speech have come.
+    mutating func endSpeech(of index: Int) {
+        if items[index].unspokenClauses > 0 { endClause(of: index, nil) }
     }
 
     // MARK: Sending

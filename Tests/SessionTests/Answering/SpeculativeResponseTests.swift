@@ -51,7 +51,7 @@ import Testing
         // The first word is 100 ms old when the turn ends, and comes with its response.
         #expect(script.lines("response.output_text.delta").first?.hasPrefix("+02740ms") == true)
         #expect(script.lines("response.done").count == 1)
-        #expect(script.session.isIdle && script.session.speculation.reply == nil)
+        #expect(script.session.isIdle && script.session.answerer.speculation.reply == nil)
     }
 
     @Test func itIsOffByDefault() throws {
@@ -110,7 +110,7 @@ import Testing
         script.run(until: 6_000)
         #expect(script.requests.count == 1 && script.responsesStopped == 1)
         #expect(script.lines("response.created").isEmpty)
-        #expect(script.session.speculation.reply == nil)
+        #expect(script.session.answerer.speculation.reply == nil)
     }
 
     // MARK: Races
@@ -130,7 +130,7 @@ import Testing
         #expect(script.lines("input_audio_buffer.speech_stopped").count == 1)
         #expect(script.lines("conversation.item.added").count == 2)
         #expect(script.violations == [])
-        #expect(script.session.isIdle && script.session.speculation.reply == nil)
+        #expect(script.session.isIdle && script.session.answerer.speculation.reply == nil)
     }
 
     @Test func anUpdateThatChangesTheQuestionMakesTheAnswerUseless() throws {
@@ -162,7 +162,7 @@ import Testing
         update.turnDetection = isManual ? .null : .value(TurnDetectionParameters())
         script.send(.sessionUpdate(update), at: 2_700)
         script.run(until: 2_730)
-        #expect(script.responsesStopped == 1 && script.session.speculation.reply == nil)
+        #expect(script.responsesStopped == 1 && script.session.answerer.speculation.reply == nil)
         script.run(until: 6_000)
         #expect(script.requests.count == (isManual ? 1 : 2))
         #expect(script.lines("response.created").count == (isManual ? 0 : 1))
@@ -213,7 +213,7 @@ import Testing
         #expect(
             Set(script.lines("response.created")).count == script.lines("response.created").count)
         #expect(script.violations == [])
-        #expect(script.session.isIdle && script.session.speculation.reply == nil)
+        #expect(script.session.isIdle && script.session.answerer.speculation.reply == nil)
     }
 
     @Test func cancellingTheResponseThatTookItUpEndsIt() throws {
