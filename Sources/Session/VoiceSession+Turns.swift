@@ -25,17 +25,74 @@ extension VoiceSession {
     ) throws(ClientEventError) {
         guard !hasUnheardAudio else { return context.handle(.messageOutOfOrder) }
         let speechInput = speechInput ?? startListening()
-        try speechInput.handleMessage(
-            payload, number: number, format: parameters.inputFormat, eventID: eventID, context,
-            recording: recording, at: now
-        ) { hear($0, speechInput, at: now) }
+        let format = parameters.inputFormat
+        let share = try speechInput.share(of: payload, format: format, context)
+        let outcome = try hear(
+            payload.extracting(0..<share), number: number, format: format, speechInput, at: now)
+        if share < payload.byteCount, outcome != .dropped {
+            speechInput.wait(
+                with: payload.extracting(share..<payload.byteCount), format: format,
+                eventID: eventID, hasOverflowed: outcome == .overflowed)
+        } else if outcome == .overflowed {
+            throw .inputBufferFull(maxSeconds: context.limits.maxBufferedAudioSeconds)
+        }
     }
 
-    /// Hears the next share of the rest of a message.
+    /// Hears the next share of the rest of a message. An error names the event of the message.
     func hearRest(at now: Instant) throws(ClientEventError) {
-        guard let speechInput else { return }
-        try speechInput.hearRest(context, recording: recording, at: now) {
-            hear($0, speechInput, at: now)
+        guard let speechInput, let unheard = speechInput.unheard else { return }
+        do throws(ClientEventError) {
+            let share = unheard.takeShare(
+                ofMilliseconds: context.audioShares.millisecondsLeft(received: context.samplesIn))
+            let bytes = unheard.bytes
+            let outcome = try hear(
+                bytes.span.bytes.extracting(share), number: nil, format: unheard.format,
+                speechInput, at: now)
+            if outcome == .overflowed { unheard.hasOverflowed = true }
+            guard unheard.isOver else { return }
+            speechInput.endWaiting()
+            if unheard.hasOverflowed {
+                throw .inputBufferFull(maxSeconds: context.limits.maxBufferedAudioSeconds)
+            }
+        } catch {
+            speechInput.endWaiting()
+            var refused = error
+            refused.eventID = unheard.eventID
+            throw refused
+        }
+    }
+
+    /// What has become of a message, or of a share of one.
+    private enum HearingOutcome {
+        case whole
+        /// Some of it found no room in the buffer.
+        case overflowed
+        /// It came twice or too late.
+        case dropped
+    }
+
+    /// Hears a message, or a share of one, run by run, and acts on what its speech means.
+    private func hear(
+        _ bytes: RawSpan, number: UInt16?, format: AudioFormat, _ speechInput: SpeechInput,
+        at now: Instant
+    ) throws(ClientEventError) -> HearingOutcome {
+        guard
+            try speechInput.begin(
+                bytes, number: number, format: format, context, recording: recording, at: now)
+        else { return .dropped }
+        var outcome = HearingOutcome.whole
+        while true {
+            let isAwaited = speechInput.awaitsActivity
+            guard let run = try speechInput.hearNextRun(of: bytes, context) else { return outcome }
+            answerer.dialogue?.hear(run.samples)
+            analyse(speechInput, mayWait: !isAwaited && run.isWhole, at: now)
+            guard !run.isWhole else { continue }
+            // Speech that is longer than the buffer is committed in pieces; nothing of it is lost.
+            if speechInput.speechItemID != nil {
+                handleSpeechStopped(at: speechInput.buffer.end, speechInput, at: now)
+                if speechInput.appendRest() { continue }
+            }
+            outcome = .overflowed
         }
     }
 
@@ -45,23 +102,6 @@ extension VoiceSession {
         if speechInput.turnDetector != nil { playback?.listenForEcho() }
         if context.hasRecognizer { command(.prepareRecognition) }
         return speechInput
-    }
-
-    /// A run of samples; returns false when some of them found no room.
-    private func hear(
-        _ samples: UnsafeBufferPointer<Int16>, _ speechInput: SpeechInput, at now: Instant
-    ) -> Bool {
-        context.counters.samplesIn += samples.count
-        answerer.dialogue?.hear(samples)
-        let isAwaited = speechInput.awaitsActivity
-        let appended = speechInput.append(samples)
-        analyse(speechInput, mayWait: !isAwaited && appended == samples.count, at: now)
-        guard appended < samples.count else { return true }
-        guard speechInput.speechItemID != nil else { return false }
-        // Speech that is longer than the buffer is committed in pieces; nothing of it is lost.
-        handleSpeechStopped(at: speechInput.buffer.end, speechInput, at: now)
-        let rest = UnsafeBufferPointer(rebasing: samples[appended...])
-        return speechInput.append(rest) == rest.count
     }
 
     /// Acts on the voice activity of all whole windows.

@@ -40,12 +40,14 @@ public struct NoiseReducer: ~Copyable {
         frame.deallocate()
     }
 
-    /// Takes the stream's next samples, in any number, and calls `sink` with each frame that they
-    /// complete.
+    /// Takes the stream's next samples, in any number, and writes the frames that they complete.
+    /// - Returns: samples written: whole frames.
+    /// - Precondition: `output` has room for one frame more than the samples.
     public mutating func process(
-        _ samples: UnsafeBufferPointer<Int16>, _ sink: (UnsafeBufferPointer<Int16>) -> Void
-    ) {
-        var taken = 0
+        _ samples: UnsafeBufferPointer<Int16>, into output: UnsafeMutableBufferPointer<Int16>
+    ) -> Int {
+        precondition(output.count >= samples.count + Self.frameSamples)
+        var (taken, written) = (0, 0)
         while taken < samples.count {
             let count = min(samples.count - taken, Self.frameSamples - filled)
             let piece = UnsafeBufferPointer(rebasing: samples[taken..<taken + count])
@@ -53,10 +55,14 @@ public struct NoiseReducer: ~Copyable {
                 .update(fromContentsOf: piece)
             taken += count
             filled += count
-            guard filled == Self.frameSamples else { return }
+            guard filled == Self.frameSamples else { break }
             speex_preprocess_run(state, frame.baseAddress!)
             filled = 0
-            sink(UnsafeBufferPointer(frame))
+            let room = UnsafeMutableBufferPointer(
+                rebasing: output[written..<written + Self.frameSamples])
+            _ = room.update(fromContentsOf: UnsafeBufferPointer(frame))
+            written += Self.frameSamples
         }
+        return written
     }
 }

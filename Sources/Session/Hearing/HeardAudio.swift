@@ -61,9 +61,9 @@ public struct HeardAudio: Equatable, Sendable {
         guard bytes.count <= 3 * room else { throw tooLong }
         var decoded = self
         do {
-            try InputAudioDecoder(format: format).decode(
-                bytes.span.bytes, missing: nil, context: context
-            ) { decoded.append($0) }
+            let decoder = try InputAudioDecoder(format: format)
+            try decoder.begin(bytes.span.bytes, missing: nil)
+            while let run = try decoder.next(of: bytes.span.bytes, context) { decoded.append(run) }
         } catch {
             context.counters.decodeErrors += 1
             throw error.clientEventError(format: format)

@@ -25,6 +25,8 @@ final class InputAudioDecoder {
     /// Whether the client has had an error for a corrupt packet. One error per stream: a client
     /// that does not send Opus learns of it, and a bad connection causes no flood of errors.
     private var hasRefused = false
+    /// Bytes of the payload that are decoded, of PCM and G.711.
+    private var done = 0
 
     /// Creates a decoder with the state that its format needs.
     init(format: AudioFormat) throws(Failure) {
@@ -50,37 +52,41 @@ final class InputAudioDecoder {
     }
 
     /// Samples of the last Opus packet; a lost one counts as as many.
-    private(set) var packetSamples = OpusInput.usualSamples
+    var packetSamples: Int { opus?.packetSamples ?? OpusInput.usualSamples }
 
     /// Forgets the stream and starts another.
     func reset() {
         hasRefused = false
-        packetSamples = OpusInput.usualSamples
         if opus != nil { opus!.reset() }
         if resampler != nil { resampler!.reset() }
     }
 
-    /// Decodes a payload (an Opus packet, or any number of PCM or G.711 samples) and hands `sink`
-    /// runs: a whole Opus packet, 20 ms of the others. A corrupt Opus packet is concealed and
-    /// counted.
+    /// Begins with a payload: an Opus packet, or any number of PCM or G.711 samples. `next(of:_:)` has its
+    /// samples.
     /// - Parameter missing: packets that were lost before this one; nil if they are not numbered.
-    func decode(
-        _ bytes: RawSpan, missing: Int?, context: SessionContext,
-        _ sink: (UnsafeBufferPointer<Int16>) -> Void
-    ) throws(Failure) {
-        guard format != .opus else {
-            return try decodeOpus(bytes, missing: missing, context: context, sink)
-        }
+    func begin(_ bytes: RawSpan, missing: Int?) throws(Failure) {
+        done = 0
+        guard format != .opus else { return opus!.begin(bytes, missing: missing) }
         guard bytes.byteCount % format.bytesPerSample == 0 else { throw .oddByteCount }
-        let scratch = context.scratch
+    }
+
+    /// The next run of samples of the payload: a whole Opus packet, 20 ms of the others. Nil means that
+    /// there are no more. A corrupt Opus packet is concealed and counted. A run stands until something else
+    /// is decoded or encoded.
+    func next(
+        of bytes: RawSpan, _ context: SessionContext
+    ) throws(Failure) -> UnsafeBufferPointer<Int16>? {
+        guard format != .opus else { return try nextOpus(of: bytes, context) }
+        guard done < bytes.byteCount else { return nil }
         let run = format.bytes(inMilliseconds: Self.runMilliseconds)
-        var done = 0
-        while done < bytes.byteCount {
-            let end = min(done + run, bytes.byteCount)
-            decode(bytes.extracting(done..<end), into: scratch.decoded)
-            resample((end - done) / format.bytesPerSample, scratch, sink)
-            done = end
-        }
+        let end = min(done + run, bytes.byteCount)
+        let count = (end - done) / format.bytesPerSample
+        let scratch = context.scratch
+        decode(bytes.extracting(done..<end), into: scratch.decoded)
+        done = end
+        let written = resampler!.process(
+            UnsafeBufferPointer(rebasing: scratch.decoded[..<count]), into: scratch.resampled)
+        return UnsafeBufferPointer(rebasing: scratch.resampled[..<written])
     }
 
     /// Decodes a run of PCM or G.711.
@@ -95,38 +101,28 @@ final class InputAudioDecoder {
         }
     }
 
-    private func decodeOpus(
-        _ packet: RawSpan, missing: Int?, context: SessionContext,
-        _ sink: (UnsafeBufferPointer<Int16>) -> Void
-    ) throws(Failure) {
-        var repairs = OpusInput.Repairs()
-        let error = opus!.decode(
-            packet, missing: missing, repairs: &repairs, into: context.scratch.decoded, sink)
-        packetSamples = repairs.packetSamples
-        context.counters.packetsRecovered += repairs.recovered
-        context.counters.packetsConcealed += repairs.concealed
-        guard let error else { return }
+    private func nextOpus(
+        of packet: RawSpan, _ context: SessionContext
+    ) throws(Failure) -> UnsafeBufferPointer<Int16>? {
+        if let run = opus!.next(of: packet, into: context.scratch.decoded) { return run }
+        context.counters.packetsRecovered += opus?.repairs.recovered ?? 0
+        context.counters.packetsConcealed += opus?.repairs.concealed ?? 0
+        guard let error = opus?.error else { return nil }
         guard hasRefused else {
             hasRefused = true
             throw .opus("\(error)")
         }
         context.counters.decodeErrors += 1
-    }
-
-    private func resample(
-        _ count: Int, _ scratch: AudioScratch, _ sink: (UnsafeBufferPointer<Int16>) -> Void
-    ) {
-        let written = resampler!.process(
-            UnsafeBufferPointer(rebasing: scratch.decoded[..<count]), into: scratch.resampled)
-        sink(UnsafeBufferPointer(rebasing: scratch.resampled[..<written]))
+        return nil
     }
 }
 
-/// Room for one run of samples before and after resampling, and for one coded packet; shared by a
-/// shard's sessions so that decoding allocates nothing, and encoding only what is sent.
+/// Room for one run of samples before and after resampling, or without its noise, and for one coded packet;
+/// shared by a shard's sessions so that decoding allocates nothing, and encoding only what is sent.
 public final class AudioScratch {
     let decoded: UnsafeMutableBufferPointer<Int16>
     let resampled: UnsafeMutableBufferPointer<Int16>
+    let reduced: UnsafeMutableBufferPointer<Int16>
     let packet: UnsafeMutableRawBufferPointer
 
     init() {
@@ -134,13 +130,17 @@ public final class AudioScratch {
         // Upsampling from 8 to 48 kHz is the largest growth, plus the resampler's own rounding.
         resampled = .allocate(capacity: InputAudioDecoder.scratchSamples * 6 + 64)
         packet = .allocate(byteCount: OpusEncoder.maxPacketBytes, alignment: 16)
+        reduced = .allocate(
+            capacity: InputAudioDecoder.scratchSamples + NoiseReducer.frameSamples)
         decoded.initialize(repeating: 0)
         resampled.initialize(repeating: 0)
+        reduced.initialize(repeating: 0)
     }
 
     deinit {
         decoded.deallocate()
         resampled.deallocate()
+        reduced.deallocate()
         packet.deallocate()
     }
 }

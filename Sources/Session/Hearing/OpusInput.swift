@@ -16,18 +16,30 @@ struct OpusInput: ~Copyable {
     static let maxGapMilliseconds = 1_000
 
     /// Packets that were recovered or concealed; for the counters.
-    struct Repairs {
+    struct Repairs: Equatable {
         /// Lost packets that the next one had a copy of.
         var recovered = 0
         /// Lost or corrupt packets that were concealed, or lay in a gap.
         var concealed = 0
-        /// Samples of the last packet, as many as the next lost one counts.
-        var packetSamples = OpusInput.usualSamples
+    }
+
+    /// What is still to come of a packet, in this order.
+    private struct Rest {
+        /// Samples of a gap that are concealed, and those after them that are silence.
+        var concealed = 0, silence = 0
+        /// Whether the packet before is recovered from this one.
+        var isRecovered = false
+        var isDecoded = false
     }
 
     private var decoder: OpusDecoder
     /// Samples of the last packet; a lost one counts as as many.
-    private var packetSamples = OpusInput.usualSamples
+    private(set) var packetSamples = OpusInput.usualSamples
+    private var rest = Rest()
+    /// What was repaired in and before the packet.
+    private(set) var repairs = Repairs()
+    /// Why the packet is not valid; nil: it is. Such a packet is concealed.
+    private(set) var error: OpusError?
 
     /// 20 ms.
     static let usualSamples = 320
@@ -39,85 +51,82 @@ struct OpusInput: ~Copyable {
     mutating func reset() {
         decoder.reset()
         packetSamples = Self.usualSamples
+        rest = Rest()
     }
 
-    /// Decodes the next packet and hands `sink` runs of samples that fit into `room`.
+    /// Begins with the next packet: `next(of:into:)` has its samples.
     /// - Parameter missing: packets that were lost before it; nil if they are not numbered. A
     ///   numbered packet without bytes is one that DTX left out: the background noise is continued.
-    /// - Returns: the error of a packet that is not valid, which was concealed.
-    mutating func decode(
-        _ packet: RawSpan, missing: Int?, repairs: inout Repairs,
-        into room: UnsafeMutableBufferPointer<Int16>,
-        _ sink: (UnsafeBufferPointer<Int16>) -> Void
-    ) -> OpusError? {
-        defer { repairs.packetSamples = packetSamples }
-        if let missing, missing > 0 { fillGap(missing, before: packet, &repairs, room, sink) }
+    mutating func begin(_ packet: RawSpan, missing: Int?) {
+        (rest, repairs, error) = (Rest(), Repairs(), nil)
+        if let missing, missing > 0 { planGap(missing, before: packet) }
         if packet.isEmpty, missing != nil {
-            conceal(packetSamples, room, sink)
-            return nil
-        }
-        do {
-            let count = try decoder.decode(packet, into: room)
-            packetSamples = count
-            sink(UnsafeBufferPointer(rebasing: room[..<count]))
-            return nil
-        } catch {
-            repairs.concealed += 1
-            conceal(packetSamples, room, sink)
-            return error
+            rest.concealed += packetSamples
+        } else {
+            rest.isDecoded = true
         }
     }
 
-    private mutating func fillGap(
-        _ missing: Int, before packet: RawSpan, _ repairs: inout Repairs,
-        _ room: UnsafeMutableBufferPointer<Int16>, _ sink: (UnsafeBufferPointer<Int16>) -> Void
-    ) {
-        let isRecoverable = OpusDecoder.holdsPreviousPacket(packet)
-        let recovered = isRecoverable ? 1 : 0
+    private mutating func planGap(_ missing: Int, before packet: RawSpan) {
+        rest.isRecovered = OpusDecoder.holdsPreviousPacket(packet)
+        let recovered = rest.isRecovered ? 1 : 0
         repairs.recovered += recovered
         repairs.concealed += missing - recovered
         let rate = SampleRate.hz16000
         let (lost, overflow) = (missing - recovered).multipliedReportingOverflow(by: packetSamples)
         let most = rate.samples(inMilliseconds: Self.maxGapMilliseconds) - recovered * packetSamples
         let gap = overflow ? most : min(lost, most)
-        let concealed = min(gap, rate.samples(inMilliseconds: Self.maxConcealedMilliseconds))
-        conceal(concealed, room, sink)
-        silence(gap - concealed, room, sink)
-        guard isRecoverable else { return }
-        do {
-            let count = try decoder.recover(samples: packetSamples, from: packet, into: room)
-            sink(UnsafeBufferPointer(rebasing: room[..<count]))
-        } catch {
-            conceal(packetSamples, room, sink)
-        }
+        rest.concealed = min(gap, rate.samples(inMilliseconds: Self.maxConcealedMilliseconds))
+        rest.silence = gap - rest.concealed
     }
 
-    private mutating func conceal(
-        _ samples: Int, _ room: UnsafeMutableBufferPointer<Int16>,
-        _ sink: (UnsafeBufferPointer<Int16>) -> Void
-    ) {
-        var left = samples
-        while left > 0 {
-            // Packets last multiples of 2.5 ms, and so does what is left of them here.
-            let wanted = min(left, packetSamples)
-            guard let count = try? decoder.conceal(samples: wanted, into: room), count > 0 else {
-                return silence(left, room, sink)
+    /// The next run of samples of the packet, written into `room`; nil: there are no more.
+    mutating func next(
+        of packet: RawSpan, into room: UnsafeMutableBufferPointer<Int16>
+    ) -> UnsafeBufferPointer<Int16>? {
+        while true {
+            if rest.concealed > 0 {
+                if let count = conceal(into: room) { return run(count, of: room) }
+                rest.silence += rest.concealed
+                rest.concealed = 0
+            } else if rest.silence > 0 {
+                let count = min(rest.silence, room.count)
+                rest.silence -= count
+                UnsafeMutableBufferPointer(rebasing: room[..<count]).update(repeating: 0)
+                return run(count, of: room)
+            } else if rest.isRecovered {
+                rest.isRecovered = false
+                let count = try? decoder.recover(samples: packetSamples, from: packet, into: room)
+                if let count { return run(count, of: room) }
+                rest.concealed = packetSamples
+            } else if rest.isDecoded {
+                rest.isDecoded = false
+                do {
+                    packetSamples = try decoder.decode(packet, into: room)
+                    return run(packetSamples, of: room)
+                } catch {
+                    self.error = error
+                    repairs.concealed += 1
+                    rest.concealed = packetSamples
+                }
+            } else {
+                return nil
             }
-            sink(UnsafeBufferPointer(rebasing: room[..<count]))
-            left -= count
         }
     }
 
-    private func silence(
-        _ samples: Int, _ room: UnsafeMutableBufferPointer<Int16>,
-        _ sink: (UnsafeBufferPointer<Int16>) -> Void
-    ) {
-        var left = samples
-        while left > 0 {
-            let run = UnsafeMutableBufferPointer(rebasing: room[..<min(left, room.count)])
-            run.update(repeating: 0)
-            sink(UnsafeBufferPointer(run))
-            left -= run.count
+    /// Continues the sound; nil where the decoder cannot.
+    private mutating func conceal(into room: UnsafeMutableBufferPointer<Int16>) -> Int? {
+        // Packets last multiples of 2.5 ms, and so does what is left of them here.
+        let wanted = min(rest.concealed, packetSamples)
+        guard let count = try? decoder.conceal(samples: wanted, into: room), count > 0 else {
+            return nil
         }
+        rest.concealed = max(0, rest.concealed - count)
+        return count
     }
+
+    private func run(
+        _ count: Int, of room: UnsafeMutableBufferPointer<Int16>
+    ) -> UnsafeBufferPointer<Int16> { UnsafeBufferPointer(rebasing: room[..<count]) }
 }

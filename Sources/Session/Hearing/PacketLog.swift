@@ -160,7 +160,6 @@ struct PacketLog: Equatable, Sendable {
         let room = UnsafeMutableBufferPointer<Int16>.allocate(
             capacity: InputAudioDecoder.scratchSamples)
         defer { room.deallocate() }
-        var repairs = OpusInput.Repairs()
         for (index, piece) in pieces.enumerated() {
             let pieceEnd = index + 1 < pieces.count ? pieces[index + 1].start : end
             if pieceEnd <= range.lowerBound - Self.leadSamples { continue }
@@ -173,13 +172,12 @@ struct PacketLog: Equatable, Sendable {
                 let before = output.count
                 if place.upperBound > range.lowerBound - Self.leadSamples {
                     var next = place.lowerBound
-                    _ = input.decode(
-                        piece.bytes.span.bytes.extracting(record.packet), missing: record.missing,
-                        repairs: &repairs, into: room
-                    ) { samples in
+                    let packet = piece.bytes.span.bytes.extracting(record.packet)
+                    input.begin(packet, missing: record.missing)
+                    while let samples = input.next(of: packet, into: room) {
                         let run = (next..<next + samples.count).clamped(to: wanted)
                         next += samples.count
-                        guard !run.isEmpty else { return }
+                        guard !run.isEmpty else { continue }
                         let first = run.lowerBound - (next - samples.count)
                         output.append(contentsOf: samples[first..<first + run.count])
                     }

@@ -26,6 +26,10 @@ final class SpeechInput {
     /// Removes noise from the decoded audio; nil unless the session asks for it.
     private var reducer: NoiseReducer?
     private var noiseReduction: NoiseReduction?
+    /// What of `AudioScratch.reduced` is not heard yet.
+    private var reduced = 0..<0
+    /// The rest of a run that found no room in the buffer.
+    private var rest: [Int16] = []
     private var activity: GatedVoiceActivity?
     private(set) var turnDetector: TurnDetector?
     /// Measurements of the sound of speech, where `semantic_vad` needs them.
@@ -79,25 +83,18 @@ final class SpeechInput {
 
     // MARK: Messages
 
-    /// The result for a message, or for a share of it.
-    private enum Outcome {
-        case whole
-        /// Some of it found no room in the buffer.
-        case overflowed
-        /// It came twice or too late.
-        case dropped
+    /// A run of samples that was heard.
+    struct HeardRun {
+        /// At 16 kHz. They stand until something else is decoded or encoded.
+        let samples: UnsafeBufferPointer<Int16>
+        /// Whether all of it found room in the buffer.
+        let isWhole: Bool
     }
 
-    /// Hears a message. One that is longer than its share of the tick is heard in part; the rest of
-    /// it waits in `unheard`.
-    /// - Parameters:
-    ///   - recording: notes the audio that is heard. Nil means that the session is not recorded.
-    ///   - hear: takes a run of samples. It returns false where some of them found no room.
-    func handleMessage(
-        _ payload: RawSpan, number: UInt16?, format: AudioFormat, eventID: String?,
-        _ context: SessionContext, recording: SessionRecording?, at now: Instant,
-        _ hear: (UnsafeBufferPointer<Int16>) -> Bool
-    ) throws(ClientEventError) {
+    /// How many bytes of a message are heard in this tick. The rest waits in `unheard`.
+    func share(
+        of payload: RawSpan, format: AudioFormat, _ context: SessionContext
+    ) throws(ClientEventError) -> Int {
         let length = format.milliseconds(inBytes: payload.byteCount)
         let maxSeconds = context.limits.maxBufferedAudioSeconds
         guard length <= maxSeconds * 1_000 else {
@@ -106,108 +103,123 @@ final class SpeechInput {
         let share = context.audioShares.millisecondsLeft(received: context.samplesIn)
         // A message that is no whole number of samples is refused at once, as a whole.
         guard length > share, payload.byteCount % format.bytesPerSample == 0 else {
-            let outcome = try decode(payload, number, format, context, recording, at: now, hear)
-            guard outcome != .overflowed else {
-                throw .inputBufferFull(maxSeconds: maxSeconds)
-            }
-            return
+            return payload.byteCount
         }
-        let first = format.bytes(inMilliseconds: share)
-        let outcome = try decode(
-            payload.extracting(0..<first), number, format, context, recording, at: now, hear)
-        guard outcome != .dropped else { return }
-        let rest = payload.extracting(first..<payload.byteCount)
-        unheard = UnheardAudio(rest, format: format, eventID: eventID)
-        unheard?.hasOverflowed = outcome == .overflowed
+        return format.bytes(inMilliseconds: share)
     }
 
-    /// Hears the next share of the rest of a message. An error names the event of the message.
-    func hearRest(
-        _ context: SessionContext, recording: SessionRecording?, at now: Instant,
-        _ hear: (UnsafeBufferPointer<Int16>) -> Bool
-    ) throws(ClientEventError) {
-        guard let unheard else { return }
-        do throws(ClientEventError) {
-            let share = context.audioShares.millisecondsLeft(received: context.samplesIn)
-            try unheard.withShare(ofMilliseconds: share) { (bytes) throws(ClientEventError) in
-                let outcome = try decode(
-                    bytes, nil, unheard.format, context, recording, at: now, hear)
-                if outcome == .overflowed { unheard.hasOverflowed = true }
-            }
-            guard unheard.isOver else { return }
-            self.unheard = nil
-            if unheard.hasOverflowed {
-                throw .inputBufferFull(maxSeconds: context.limits.maxBufferedAudioSeconds)
-            }
-        } catch {
-            self.unheard = nil
-            var refused = error
-            refused.eventID = unheard.eventID
-            throw refused
-        }
-    }
-
-    private func decode(
-        _ payload: RawSpan, _ number: UInt16?, _ format: AudioFormat, _ context: SessionContext,
-        _ recording: SessionRecording?, at now: Instant,
-        _ hear: (UnsafeBufferPointer<Int16>) -> Bool
-    ) throws(ClientEventError) -> Outcome {
-        var outcome = Outcome.whole
-        do {
-            let isTaken = try decode(
-                payload, number: number, format: format, context: context, recording: recording,
-                at: now
-            ) {
-                if !hear($0) { outcome = .overflowed }
-            }
-            return isTaken ? outcome : .dropped
-        } catch {
-            context.counters.decodeErrors += 1
-            throw error.clientEventError(format: format)
-        }
-    }
-
-    /// Decodes a payload, or a share of one, and hands `hear` its samples in runs.
-    /// - Parameter number: the packet's, where the client numbers them; nil from its second share
-    ///   on.
+    /// Begins with a message, or a share of one: `hearNextRun` has its samples.
+    /// - Parameters:
+    ///   - number: the packet's, where the client numbers them; nil from its second share on.
+    ///   - recording: notes the audio that is heard. Nil means that the session is not recorded.
     /// - Returns: false for a packet that comes twice or too late; it is dropped.
-    @discardableResult
-    func decode(
-        _ payload: RawSpan, number: UInt16?, format: AudioFormat, context: SessionContext,
-        recording: SessionRecording? = nil, at now: Instant,
-        _ hear: (UnsafeBufferPointer<Int16>) -> Void
-    ) throws(InputAudioDecoder.Failure) -> Bool {
+    func begin(
+        _ payload: RawSpan, number: UInt16?, format: AudioFormat, _ context: SessionContext,
+        recording: SessionRecording?, at now: Instant
+    ) throws(ClientEventError) -> Bool {
         lastAudio = now
-        if decoder == nil {
-            decoder = try context.codecs.takeDecoder(for: format)
-            releaseCheck = now + .seconds(context.codecSettings.codecIdleSeconds)
-        }
+        let decoder = try takenDecoder(for: format, context, at: now)
         var missing: Int?
         if let number {
             guard case .next(let gap) = order.handle(number) else {
                 context.counters.packetsLate += 1
                 return false
             }
-            let filled = gaps.take(
-                gap, packetSamples: decoder?.packetSamples ?? OpusInput.usualSamples, at: now)
+            let filled = gaps.take(gap, packetSamples: decoder.packetSamples, at: now)
             context.counters.packetsConcealed += gap - filled
             missing = filled
         }
         recording?.noteUser(payload, format: format, missing: missing, at: now)
         isSilentPacket = format == .opus && OpusActivity.saysSilence(payload)
-        guard let noiseReduction else {
-            if format == .opus { buffer.beginPacket(payload, missing: missing) }
-            defer { buffer.endPacket() }
-            try decoder?.decode(payload, missing: missing, context: context, hear)
-            return true
-        }
-        if reducer == nil { reducer = NoiseReducer(decibels: noiseReduction.decibels) }
-        try decoder?.decode(payload, missing: missing, context: context) { samples in
+        if let noiseReduction {
             // Without memory for it, noise is better than no audio.
-            if reducer == nil { hear(samples) } else { reducer!.process(samples, hear) }
+            if reducer == nil { reducer = NoiseReducer(decibels: noiseReduction.decibels) }
+        } else if format == .opus {
+            buffer.beginPacket(payload, missing: missing)
+        }
+        do {
+            try decoder.begin(payload, missing: missing)
+        } catch {
+            throw refusal(error, context)
         }
         return true
     }
+
+    /// Decodes and buffers the next run of samples of the message that was begun; nil: there are no
+    /// more. Where a run is not whole, `appendRest` takes its rest once there is room.
+    func hearNextRun(
+        of payload: RawSpan, _ context: SessionContext
+    ) throws(ClientEventError) -> HeardRun? {
+        let run: UnsafeBufferPointer<Int16>?
+        do {
+            run = try nextRun(of: payload, context)
+        } catch {
+            buffer.endPacket()
+            throw refusal(error, context)
+        }
+        guard let run else {
+            buffer.endPacket()
+            return nil
+        }
+        context.counters.samplesIn += run.count
+        let count = append(run)
+        // A copy, because something may be encoded before it is taken.
+        rest = count == run.count ? [] : Array(run[count...])
+        return HeardRun(samples: run, isWhole: rest.isEmpty)
+    }
+
+    /// Buffers the rest of a run; false: it has no room either.
+    func appendRest() -> Bool {
+        let rest = rest
+        self.rest = []
+        return rest.withUnsafeBufferPointer { append($0) } == rest.count
+    }
+
+    private func nextRun(
+        of payload: RawSpan, _ context: SessionContext
+    ) throws(InputAudioDecoder.Failure) -> UnsafeBufferPointer<Int16>? {
+        while reduced.isEmpty {
+            guard let run = try decoder?.next(of: payload, context) else { return nil }
+            guard reducer != nil else { return run }
+            reduced = 0..<reducer!.process(run, into: context.scratch.reduced)
+        }
+        let end = reduced.lowerBound + NoiseReducer.frameSamples
+        defer { reduced = end..<reduced.upperBound }
+        return UnsafeBufferPointer(rebasing: context.scratch.reduced[reduced.lowerBound..<end])
+    }
+
+    private func takenDecoder(
+        for format: AudioFormat, _ context: SessionContext, at now: Instant
+    ) throws(ClientEventError) -> InputAudioDecoder {
+        if let decoder { return decoder }
+        do {
+            let taken = try context.codecs.takeDecoder(for: format)
+            decoder = taken
+            releaseCheck = now + .seconds(context.codecSettings.codecIdleSeconds)
+            return taken
+        } catch {
+            throw refusal(error, context)
+        }
+    }
+
+    private func refusal(
+        _ error: InputAudioDecoder.Failure, _ context: SessionContext
+    ) -> ClientEventError {
+        context.counters.decodeErrors += 1
+        return error.clientEventError(format: decoder?.format ?? .pcm)
+    }
+
+    /// The rest of a message waits for its share of another tick.
+    /// - Parameter hasOverflowed: whether some of the message has found no room already.
+    func wait(
+        with rest: RawSpan, format: AudioFormat, eventID: String?, hasOverflowed: Bool
+    ) {
+        unheard = UnheardAudio(rest, format: format, eventID: eventID)
+        unheard?.hasOverflowed = hasOverflowed
+    }
+
+    /// Nothing of that rest waits any more.
+    func endWaiting() { unheard = nil }
 
     /// Gives the decoder back if no audio has come for a while. Packets kept for decoding the next
     /// ones are dropped, too: the next audio does not continue them.
@@ -248,7 +260,7 @@ final class SpeechInput {
     }
 
     /// Appends what fits of a run of samples; returns how many did.
-    func append(_ samples: UnsafeBufferPointer<Int16>) -> Int {
+    private func append(_ samples: UnsafeBufferPointer<Int16>) -> Int {
         let count = min(samples.count, buffer.room)
         buffer.append(
             UnsafeBufferPointer(rebasing: samples[..<count]), isHeard: turnDetector != nil)

@@ -10,7 +10,7 @@ import Codec
 /// The rest of a message of PCM or G.711. Made only for a message that is longer than its share.
 final class UnheardAudio {
     /// The message from its second share on.
-    private let bytes: [UInt8]
+    let bytes: [UInt8]
     /// Bytes of it that were heard.
     private var heard = 0
     /// The format of the message.
@@ -35,15 +35,11 @@ final class UnheardAudio {
     /// Whether nothing is left.
     var isOver: Bool { heard == bytes.count }
 
-    /// Lends `body` the next share.
-    func withShare<Failure: Error>(
-        ofMilliseconds milliseconds: Int, _ body: (RawSpan) throws(Failure) -> Void
-    ) throws(Failure) {
+    /// Takes the next share: a range of `bytes`.
+    func takeShare(ofMilliseconds milliseconds: Int) -> Range<Int> {
         let count = min(format.bytes(inMilliseconds: milliseconds), bytes.count - heard)
-        let start = heard
-        heard += count
-        let bytes = bytes
-        try body(bytes.span.bytes.extracting(start..<start + count))
+        defer { heard += count }
+        return heard..<heard + count
     }
 }
 

@@ -43,7 +43,6 @@ import Testing
         var kept = HeardAudio()
         var heard: [Int16] = []
         let scratch = AudioScratch()
-        var repairs = OpusInput.Repairs()
         for start in stride(from: 0, to: samples.count - 320, by: 320) {
             var packet = [UInt8](repeating: 0, count: OpusEncoder.maxPacketBytes)
             let count = try samples[start..<start + 320].withUnsafeBufferPointer { run in
@@ -51,11 +50,10 @@ import Testing
             }
             packet.removeSubrange(count...)
             kept.beginPacket(packet.span.bytes, missing: nil)
-            _ = decoder.decode(
-                packet.span.bytes, missing: nil, repairs: &repairs, into: scratch.decoded
-            ) {
-                kept.append($0)
-                heard += $0
+            decoder.begin(packet.span.bytes, missing: nil)
+            while let run = decoder.next(of: packet.span.bytes, into: scratch.decoded) {
+                kept.append(run)
+                heard += run
             }
             kept.endPacket()
         }

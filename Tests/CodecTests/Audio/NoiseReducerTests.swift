@@ -7,10 +7,12 @@ import Testing
 private func reduce(_ samples: [Int16], inPiecesOf size: Int) -> [Int16] {
     guard var reducer = NoiseReducer(decibels: 10) else { preconditionFailure("no memory") }
     var output: [Int16] = []
+    var room = [Int16](repeating: 0, count: size + NoiseReducer.frameSamples)
     for start in stride(from: 0, to: samples.count, by: size) {
-        samples[start..<min(start + size, samples.count)].withUnsafeBufferPointer {
-            reducer.process($0) { output += $0 }
+        let count = samples[start..<min(start + size, samples.count)].withUnsafeBufferPointer {
+            piece in room.withUnsafeMutableBufferPointer { reducer.process(piece, into: $0) }
         }
+        output += room[..<count]
     }
     return output
 }

@@ -22,12 +22,11 @@ private final class KeptStream {
 
     func receive(_ packet: [UInt8], missing: Int? = nil) {
         let before = heard.count
-        var repairs = OpusInput.Repairs()
         var (kept, heard) = (self.kept, self.heard)
         self.kept = HeardAudio()
         kept.beginPacket(packet.span.bytes, missing: missing)
         _ = input.decode(
-            packet.span.bytes, missing: missing, repairs: &repairs, into: scratch.decoded
+            packet.span.bytes, missing: missing, into: scratch.decoded
         ) {
             kept.append($0)
             heard += $0
@@ -188,10 +187,9 @@ private func decibels(_ ratio: Double) -> Double {
         for packet in packets[..<60] { stream.receive(packet) }
         var decoder = try OpusInput()
         let scratch = AudioScratch()
-        var repairs = OpusInput.Repairs()
         for packet in packets[..<60] {
             _ = decoder.decode(
-                packet.span.bytes, missing: nil, repairs: &repairs, into: scratch.decoded
+                packet.span.bytes, missing: nil, into: scratch.decoded
             ) { _ in }
         }
         var kept = stream.kept
@@ -200,7 +198,7 @@ private func decibels(_ ratio: Double) -> Double {
         let packet = packets[60]
         kept.beginPacket(packet.span.bytes, missing: nil)
         _ = decoder.decode(
-            packet.span.bytes, missing: nil, repairs: &repairs, into: scratch.decoded
+            packet.span.bytes, missing: nil, into: scratch.decoded
         ) { samples in
             live += samples
             kept.append(UnsafeBufferPointer(rebasing: samples[..<100]))

@@ -17,6 +17,19 @@ private struct Heard {
     var ends: [Int] = []
 }
 
+extension OpusInput {
+    /// Decodes a whole packet, and hands `sink` its runs.
+    /// - Returns: why the packet is not valid, or nil.
+    mutating func decode(
+        _ packet: RawSpan, missing: Int?, into room: UnsafeMutableBufferPointer<Int16>,
+        _ sink: (UnsafeBufferPointer<Int16>) -> Void
+    ) -> OpusError? {
+        begin(packet, missing: missing)
+        while let run = next(of: packet, into: room) { sink(run) }
+        return error
+    }
+}
+
 /// Decodes packets; nil is a lost one.
 private func hear(_ packets: [[UInt8]?]) throws -> Heard {
     var input = try OpusInput()
@@ -34,8 +47,10 @@ private func hear(_ packets: [[UInt8]?], _ input: inout OpusInput) -> Heard {
             continue
         }
         let error = input.decode(
-            packet.span.bytes, missing: missing, repairs: &heard.repairs, into: scratch.decoded
+            packet.span.bytes, missing: missing, into: scratch.decoded
         ) { heard.samples += $0 }
+        heard.repairs.recovered += input.repairs.recovered
+        heard.repairs.concealed += input.repairs.concealed
         missing = 0
         if error != nil { heard.errors += 1 }
         heard.ends.append(heard.samples.count)
@@ -166,13 +181,12 @@ private func likeness(_ heard: [Int16]) -> Double {
         let packets = try OpusSender().packets(
             of: SpeechRecording.goForward.samplesAt48Kilohertz(), length: 960)
         let (first, second) = (packets[0], packets[1])
-        var repairs = OpusInput.Repairs()
         var count = 0
         _ = input.decode(
-            first.span.bytes, missing: 0, repairs: &repairs, into: scratch.decoded
+            first.span.bytes, missing: 0, into: scratch.decoded
         ) { count += $0.count }
         _ = input.decode(
-            second.span.bytes, missing: missing, repairs: &repairs, into: scratch.decoded
+            second.span.bytes, missing: missing, into: scratch.decoded
         ) { count += $0.count }
         #expect(count == 320 + 16_000 + 320)
     }
