@@ -1,13 +1,13 @@
 // One session: the state machine at the centre of the server. Read this first.
 //
 // Its parts own their state and are tested alone. They are SpeechInput (hears and finds speech),
-// UserTurn (words not answered yet), Conversation (items), Response (one reply), ReplyPlayback
-// (hearing and interruption of replies), Speculation (the model's head start) and SessionTools (MCP
-// servers). SessionCore is what the parts see of the session.
+// UserTurn (words not answered yet), Answerer (who answers them), Conversation (items), Response (one
+// reply), ReplyPlayback (hearing and interruption of replies) and SessionTools (MCP servers). SessionCore
+// is what the parts see of the session.
 //
 // The session itself conducts them. This file has its state, its inputs and its outputs. The
 // effects of an input on several parts are in VoiceSession+Turns (the user), VoiceSession+Items
-// (the conversation) and VoiceSession+Responses (the model).
+// (the conversation) and VoiceSession+Responses (responses).
 
 import Codec
 
@@ -130,7 +130,8 @@ public final class VoiceSession: SessionCore {
             agent: agent, ids: IdentifierSource(seed: seed), context: context,
             answerer: .cascade(Cascade()))
         conversation.restore(
-            saved.itemIDs.compactMap { saved.items[$0] }, hiddenItems: saved.hiddenItems,
+            saved.itemIDs.compactMap { saved.items[$0] }.map { ($0.item, $0.speech) },
+            hiddenItems: saved.hiddenItems,
             memory: saved.memory)
         hasSpoken = saved.hasSpoken
         isKindSettled = true

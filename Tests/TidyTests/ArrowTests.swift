@@ -1,8 +1,9 @@
-// Holds the walls between the folders of Server: a folder names only types of folders that ARCHITECTURE.md
-// shows on the lines above its own. So no folders form a cycle, and a reader of one knows what it may touch.
+// Holds the walls between the folders of Session, and of Server: a folder names only types of folders that
+// ARCHITECTURE.md shows on the lines above its own. So no folders form a cycle, and a reader of one knows what
+// it may touch.
 //
-// A file that extends Shard conducts: it joins parts, and may name all of them. So do the files that
-// compose a server. No other file names what they declare.
+// A file that extends VoiceSession, or Shard, conducts: it joins parts, and may name all of them. So do the
+// files that compose a session or a server. No other file names what they declare.
 
 import Testing
 
@@ -10,14 +11,14 @@ import Testing
 struct ArrowTests {
     private static let layer = "Sources/Server"
 
-    @Test("A folder of Server names only folders above it")
-    func arrowsPointUp() throws {
+    @Test("A folder names only folders above it", arguments: ["Session", "Server"])
+    func arrowsPointUp(layer: String) throws {
         let files = try Repository.files()
         let document = try #require(files.first { $0.path == "ARCHITECTURE.md" })
-        let levels = try #require(FolderLevels(of: "Server", in: document.text))
-        let sources = files.filter { $0.isSwift && $0.isIn(Self.layer) }
+        let levels = try #require(FolderLevels(of: layer, in: document.text))
+        let sources = files.filter { $0.isSwift && $0.isIn("Sources/\(layer)") }
         #expect(sources.count > 100)
-        for violation in Arrows(sources, in: Self.layer).violations(of: levels) {
+        for violation in Arrows(sources, in: "Sources/\(layer)").violations(of: levels) {
             Issue.record("\(violation)")
         }
     }
@@ -132,8 +133,9 @@ private struct Arrows {
 }
 
 extension TextFile {
-    /// Files that compose a server of its parts, beside those that extend Shard.
+    /// Files that compose a session or a server of its parts, beside those that extend VoiceSession or Shard.
     private static let composers: Set = [
+        "VoiceSession.swift",
         "Shard.swift", "ShardParts.swift", "ShardServices.swift", "ShardCommands.swift",
         "ParleyServer.swift",
     ]
@@ -141,7 +143,11 @@ extension TextFile {
     /// Whether the file joins parts, and may name all of them.
     fileprivate var conducts: Bool {
         Self.composers.contains(path.split(separator: "/").last.map(String.init) ?? "")
-            || code.split(separator: "\n").contains { $0.hasPrefix("extension Shard ") }
+            || code.split(separator: "\n").contains { line in
+                ["Shard ", "VoiceSession ", "VoiceSession:"].contains {
+                    line.hasPrefix("extension \($0)")
+                }
+            }
     }
 
     /// The types that it declares for other files, at the left margin.

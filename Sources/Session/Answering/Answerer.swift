@@ -42,3 +42,9 @@ enum Answerer {
         dialogue?.truncate(itemID, milliseconds: milliseconds)
     }
 }
+
+/// What a session has where a recogniser, a model and a synthesiser answer one after another.
+struct Cascade {
+    /// The model's head start, where the client has asked for one.
+    var speculation = Speculation.none
+}

@@ -116,10 +116,10 @@ struct ClauseSpeaker {
     private mutating func speakFromCache(
         _ request: SpeechRequest, _ sender: inout SpeechSender
     ) -> Bool {
-        guard context.phrases.isEnabled, let index = spokenItem else { return false }
+        guard context.codecs.phrases.isEnabled, let index = spokenItem else { return false }
         let key = PhraseKey(request, opus: sender.phraseEncoding)
-        guard let speech = context.phrases.find(key) else {
-            if context.phrases.admits(key) { phrase = PhraseInProgress(key) }
+        guard let speech = context.codecs.phrases.find(key) else {
+            if context.codecs.phrases.admits(key) { phrase = PhraseInProgress(key) }
             return false
         }
         for chunk in speech { sender.enqueue(chunk, of: index) }
@@ -135,7 +135,7 @@ struct ClauseSpeaker {
         try OutputAudioEncoder.check(chunk)
         sender.enqueue(chunk, of: index)
         if chunk.isSubstitute { phrase = nil }
-        phrase?.append(chunk, to: context.phrases)
+        phrase?.append(chunk, to: context.codecs.phrases)
     }
 
     /// The clause in progress is spoken.

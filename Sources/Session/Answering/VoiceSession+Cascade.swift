@@ -2,12 +2,6 @@
 
 import Codec
 
-/// What a session has where a recogniser, a model and a synthesiser answer one after another.
-struct Cascade {
-    /// The model's head start, where the client has asked for one.
-    var speculation = Speculation.none
-}
-
 extension VoiceSession {
     /// Asks the model for a response that waits.
     func askModel(for response: Response, at now: Instant) {

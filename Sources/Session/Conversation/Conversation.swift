@@ -493,18 +493,19 @@ struct Conversation {
     var memory: [AgentMemory.Kept] { agents?.kept ?? [] }
 
     /// An item with the times of its speech.
-    func saved(_ id: String) -> SavedItem? {
-        index(of: id).map { SavedItem(item: entries[$0].item, speech: entries[$0].speech) }
+    func stored(_ id: String) -> (item: ConversationItem, speech: Speech)? {
+        index(of: id).map { (entries[$0].item, entries[$0].speech) }
     }
 
-    /// Takes over saved items, in order, and what agents want back with them. The oldest of more
+    /// Takes over stored items, in order, and what agents want back with them. The oldest of more
     /// than the limits allow are left out.
     mutating func restore(
-        _ saved: [SavedItem], hiddenItems: Int, memory: [AgentMemory.Kept]
+        _ stored: [(item: ConversationItem, speech: Speech)], hiddenItems: Int,
+        memory: [AgentMemory.Kept]
     ) {
-        for saved in saved {
-            _ = append(saved.item)
-            update(saved.item, speech: saved.speech)
+        for (item, speech) in stored {
+            _ = append(item)
+            update(item, speech: speech)
         }
         contextStart = min(max(0, hiddenItems), entries.count)
         while entries.count > maxItems || textBytes > maxBytes { remove(at: 0) }
@@ -515,10 +516,12 @@ struct Conversation {
 
     /// At least so much of an item's audio was sent.
     mutating func noteSent(_ id: String, milliseconds: Int) {
-        guard let saved = saved(id), saved.speech.sentMilliseconds < milliseconds else { return }
-        var speech = saved.speech
+        guard let (item, stored) = stored(id), stored.sentMilliseconds < milliseconds else {
+            return
+        }
+        var speech = stored
         speech.sentMilliseconds = milliseconds
-        update(saved.item, speech: speech)
+        update(item, speech: speech)
     }
 
     /// The assistant's spoken items, from the given one on, that were not cut, each with how much
@@ -569,6 +572,40 @@ extension ConversationItem {
         case .functionCallOutput(let callID, let output): callID.utf8.count + output.utf8.count
         case .reference: 0
         case .mcp(let item): item.textBytes
+        }
+    }
+}
+
+extension Conversation.Failure {
+    /// The error that the client receives.
+    /// - Parameter action: the last word of the event's type: `create`, `delete`, `retrieve` or
+    ///   `truncate`.
+    func clientEventError(itemID: String, action: String) -> ClientEventError {
+        switch self {
+        case .duplicateID:
+            ClientEventError(
+                code: "item_create_duplicate_item_id",
+                message: "An item with the id '\(itemID)' already exists.", param: "item.id")
+        case .previousItemMissing:
+            ClientEventError(
+                code: "item_create_invalid_previous_item_id",
+                message: "The previous_item_id does not name an item of this conversation.",
+                param: "previous_item_id")
+        case .itemMissing:
+            ClientEventError(
+                code: "item_\(action)_invalid_item_id",
+                message: "Error \(action == "retrieve" ? "retrieving" : action) item: the item "
+                    + "with id '\(itemID)' does not exist.", param: "item_id")
+        case .full:
+            ClientEventError(
+                code: "conversation_full",
+                message: "The conversation has reached its limit of items or text: delete items.",
+                param: "item")
+        case .notTruncatable(let milliseconds):
+            ClientEventError(
+                code: "invalid_value",
+                message: "Only an assistant's spoken audio can be truncated, and only within it: "
+                    + "this part has \(milliseconds) ms.", param: "audio_end_ms")
         }
     }
 }

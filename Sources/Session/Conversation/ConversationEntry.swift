@@ -182,3 +182,11 @@ struct ConversationEntry {
         if case .functionCallOutput(let callID, _)? = details?.item?.kind { callID } else { nil }
     }
 }
+
+extension TokenEstimate {
+    /// Of an item, with what a model that hears is given of its audio.
+    static func item(_ entry: ConversationEntry, heard: HeardAudio?) -> Int {
+        tokensPerMessage + text(bytes: entry.wordBytes) + entry.imageTokens
+            + audio(samples: heard?.sampleCount ?? 0)
+    }
+}

@@ -140,7 +140,7 @@ final class SpeechInput {
         do {
             try decoder.begin(payload, missing: missing)
         } catch {
-            throw refusal(error, context)
+            throw refusal(error, of: format, context)
         }
         return true
     }
@@ -154,11 +154,12 @@ final class SpeechInput {
         do {
             run = try nextRun(of: payload, context)
         } catch {
-            buffer.endPacket()
-            throw refusal(error, context)
+            endMessage(context)
+            // Opus alone is refused so late, and `endMessage` has counted it.
+            throw error.clientEventError(format: .opus)
         }
         guard let run else {
-            buffer.endPacket()
+            endMessage(context)
             return nil
         }
         context.counters.samplesIn += run.count
@@ -166,6 +167,14 @@ final class SpeechInput {
         // A copy, because something may be encoded before it is taken.
         rest = count == run.count ? [] : Array(run[count...])
         return HeardRun(samples: run, isWhole: rest.isEmpty)
+    }
+
+    private func endMessage(_ context: SessionContext) {
+        buffer.endPacket()
+        guard let repairs = decoder?.repairs else { return }
+        context.counters.packetsRecovered += repairs.recovered
+        context.counters.packetsConcealed += repairs.concealed
+        context.counters.decodeErrors += repairs.corrupt
     }
 
     /// Buffers the rest of a run; false: it has no room either.
@@ -179,13 +188,16 @@ final class SpeechInput {
         of payload: RawSpan, _ context: SessionContext
     ) throws(InputAudioDecoder.Failure) -> UnsafeBufferPointer<Int16>? {
         while reduced.isEmpty {
-            guard let run = try decoder?.next(of: payload, context) else { return nil }
+            guard let run = try decoder?.next(of: payload, context.codecs.scratch) else {
+                return nil
+            }
             guard reducer != nil else { return run }
-            reduced = 0..<reducer!.process(run, into: context.scratch.reduced)
+            reduced = 0..<reducer!.process(run, into: context.codecs.scratch.reduced)
         }
         let end = reduced.lowerBound + NoiseReducer.frameSamples
         defer { reduced = end..<reduced.upperBound }
-        return UnsafeBufferPointer(rebasing: context.scratch.reduced[reduced.lowerBound..<end])
+        return UnsafeBufferPointer(
+            rebasing: context.codecs.scratch.reduced[reduced.lowerBound..<end])
     }
 
     private func takenDecoder(
@@ -193,20 +205,20 @@ final class SpeechInput {
     ) throws(ClientEventError) -> InputAudioDecoder {
         if let decoder { return decoder }
         do {
-            let taken = try context.codecs.takeDecoder(for: format)
+            let taken = try context.codecs.pool.takeDecoder(for: format)
             decoder = taken
-            releaseCheck = now + .seconds(context.codecSettings.codecIdleSeconds)
+            releaseCheck = now + .seconds(context.codecs.settings.codecIdleSeconds)
             return taken
         } catch {
-            throw refusal(error, context)
+            throw refusal(error, of: format, context)
         }
     }
 
     private func refusal(
-        _ error: InputAudioDecoder.Failure, _ context: SessionContext
+        _ error: InputAudioDecoder.Failure, of format: AudioFormat, _ context: SessionContext
     ) -> ClientEventError {
         context.counters.decodeErrors += 1
-        return error.clientEventError(format: decoder?.format ?? .pcm)
+        return error.clientEventError(format: format)
     }
 
     /// The rest of a message waits for its share of another tick.
@@ -225,7 +237,7 @@ final class SpeechInput {
     /// ones are dropped, too: the next audio does not continue them.
     func releaseIfIdle(_ context: SessionContext, at now: Instant) {
         guard let due = releaseCheck, due <= now, let lastAudio else { return }
-        let idle = lastAudio + .seconds(context.codecSettings.codecIdleSeconds)
+        let idle = lastAudio + .seconds(context.codecs.settings.codecIdleSeconds)
         guard idle <= now else {
             releaseCheck = idle
             return
@@ -256,7 +268,7 @@ final class SpeechInput {
         releaseCheck = nil
         buffer.forgetLead()
         guard let decoder = decoder.take() else { return }
-        context.codecs.give(decoder)
+        context.codecs.pool.give(decoder)
     }
 
     /// Appends what fits of a run of samples; returns how many did.

@@ -129,7 +129,7 @@ public final class SessionRecorder {
     // MARK: What is kept
 
     /// Hands to the keeper what has changed.
-    public func keepChange(of session: VoiceSession, at now: Instant) {
+    public func keepChange(of session: some RecordedSession, at now: Instant) {
         deadline = nil
         let change = takeChange(of: session, at: now)
         guard !keeper.keep(change) else {
@@ -144,7 +144,9 @@ public final class SessionRecorder {
 
     /// The session ends: hands over the rest of it.
     /// - Parameter awaitsAnswer: whether `keep` follows.
-    public func keepEnd(of session: VoiceSession, awaitsAnswer: Bool = false, at now: Instant) {
+    public func keepEnd(
+        of session: some RecordedSession, awaitsAnswer: Bool = false, at now: Instant
+    ) {
         var change = takeChange(of: session, at: now)
         change.end = end ?? SessionEnd(.connectionLost)
         change.afterCall = awaitsAnswer ? .asked : nil
@@ -163,7 +165,7 @@ public final class SessionRecorder {
         _ = keeper.keep(change)
     }
 
-    private func takeChange(of session: VoiceSession, at now: Instant) -> RecordChange {
+    private func takeChange(of session: some RecordedSession, at now: Instant) -> RecordChange {
         summary.note(session.parameters)
         let recorded = session.recorded(changed, at: now)
         let change = RecordChange(
@@ -185,6 +187,21 @@ public final class SessionRecorder {
         waitingBytes += change.turns.reduce(0) { $0 + $1.heapBytes }
         plan(now)
     }
+}
+
+/// What a recorder reads off a session.
+public protocol RecordedSession {
+    /// `sess_…`
+    var id: String { get }
+    /// The effective session.
+    var parameters: SessionParameters { get }
+
+    /// Items as a record keeps them, in the conversation's order.
+    /// - Parameter wanted: ids, and when each item came.
+    /// - Returns: the items, and which of them may still be heard further.
+    func recorded(
+        _ wanted: [String: Instant], at now: Instant
+    ) -> (items: [RecordedItem], unheard: Set<String>)
 }
 
 extension SessionSummary {

@@ -2,17 +2,14 @@
 
 import Codec
 
-extension VoiceSession {
+extension VoiceSession: RecordedSession {
     /// Whether audio of a reply may not be heard yet, so that a record must ask again.
     public var isReplyPlaying: Bool { playback?.timeline != nil }
 
     /// The ids of all items, in order.
     public var itemIDs: [String] { conversation.itemIDs }
 
-    /// Items as a record keeps them, in the conversation's order.
-    /// - Parameter wanted: ids, and when each item came.
-    /// - Returns: the items, and which of them may still be heard further.
-    func recorded(
+    public func recorded(
         _ wanted: [String: Instant], at now: Instant
     ) -> (items: [RecordedItem], unheard: Set<String>) {
         guard !wanted.isEmpty else { return ([], []) }

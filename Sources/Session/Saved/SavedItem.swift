@@ -109,6 +109,13 @@ struct SavedItem: Equatable, Sendable {
     }
 }
 
+extension Conversation {
+    /// An item as it is saved; nil: there is no such item.
+    func saved(_ id: String) -> SavedItem? {
+        stored(id).map { SavedItem(item: $0.item, speech: $0.speech) }
+    }
+}
+
 extension JSONWriter {
     fileprivate mutating func savedSpeech(_ speech: Conversation.Speech) {
         object { json in

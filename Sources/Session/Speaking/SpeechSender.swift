@@ -36,7 +36,7 @@ struct SpeechSender {
     ) {
         responseID = description.id
         format = description.outputFormat
-        self.opus = context.codecSettings.resolved(opus)
+        self.opus = context.codecs.settings.resolved(opus)
         millisecondsPerByte = language.millisecondsPerByte
         self.playout = playout
         self.speechEnd = speechEnd
@@ -126,9 +126,9 @@ struct SpeechSender {
         if format == .opus {
             items[index].endPhrase(key: phrase?.key)
             // All of a short phrase may have left already.
-            encoder?.endPhrases(of: &items[index].queue, context)
+            encoder?.endPhrases(of: &items[index].queue, context.codecs)
         } else {
-            phrase?.finish(in: &context.phrases)
+            phrase?.finish(in: &context.codecs.phrases)
         }
         items[index].handleClauseSpoken()
     }
@@ -165,14 +165,14 @@ struct SpeechSender {
     /// Gives the encoder back; nothing more is encoded.
     mutating func releaseEncoder() {
         guard let encoder = encoder.take() else { return }
-        context.codecs.give(encoder)
+        context.codecs.pool.give(encoder)
     }
 
     /// Sends the audio that may leave now: Opus frame by frame, other formats in one run.
     mutating func send(at now: Instant) throws(AgentError) {
         sendAgain(at: now)
         guard !playout.hasRunsAgain, items.contains(where: \.hasSpeech) else { return }
-        let encoder = encoder ?? context.codecs.takeEncoder(for: format, settings: opus)
+        let encoder = encoder ?? context.codecs.pool.takeEncoder(for: format, settings: opus)
         self.encoder = encoder
         let beep = playout.played?.beep
         beep?.review(at: now)
@@ -185,7 +185,7 @@ struct SpeechSender {
                 let due = allowance / OutputAudioEncoder.frameMilliseconds
                 let (payload, length) = try encoder.encodeNext(
                     of: &items[index].queue, maxFrames: max(1, min(whole, due)),
-                    context: context, mixing: beep)
+                    in: context.codecs, mixing: beep)
                 let run = SentRun(
                     part: PartAddress(
                         responseID: responseID, itemID: items[index].itemID,
@@ -195,7 +195,7 @@ struct SpeechSender {
                 items[index].sentSamples += length
                 if let (count, rate) = encoder.source {
                     playout.handleSamples(
-                        UnsafeBufferPointer(rebasing: context.scratch.decoded[..<count]),
+                        UnsafeBufferPointer(rebasing: context.codecs.scratch.decoded[..<count]),
                         rate: rate, at: now)
                 }
                 send(run, at: now)

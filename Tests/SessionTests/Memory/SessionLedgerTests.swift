@@ -21,7 +21,7 @@ private func block(of object: AnyObject) -> Int {
         let speechInput = SpeechInput(parameters: parameters, context: script.context)
         let decoder = try InputAudioDecoder(format: .pcm)
         let playout = PlayoutTimeline(lead: .milliseconds(500), keepsAudio: true)
-        let opus = script.context.codecSettings.resolved(OpusSettings())
+        let opus = script.context.codecs.settings.resolved(OpusSettings())
         let encoder = OutputAudioEncoder(format: .opus, settings: opus)
         let request = ModelRequest(model: "m", messages: [])
         let reply = SpeculativeReply(responseID: "resp_1", request: request, speechEnd: 0)

@@ -5,23 +5,6 @@
 
 import Codec
 
-/// The state of a connection. The raw values are the words of the admin routes and the labels of
-/// metrics.
-public enum SessionState: String, CaseIterable, Sendable {
-    /// A session in which nothing happens.
-    case idle
-    /// Audio comes, or came within the last `codecIdleSeconds`, without speech.
-    case listening
-    /// The user speaks, over a reply or not; where the client ends the turns itself, it has sent
-    /// enough audio for one.
-    case speaking
-    /// A turn is answered: words are recognised, a response is in flight, tools are at work. A text
-    /// request over HTTP is always in this state.
-    case replying
-    /// There is no session: before the upgrade, after the end, or an echo. Never a session's state.
-    case connection
-}
-
 extension VoiceSession {
     /// The session's state now.
     public var state: SessionState {
@@ -57,5 +40,12 @@ extension VoiceSession {
         guard parameters.turnDetection == nil, let speechInput else { return false }
         let buffered = SampleRate.hz16000.milliseconds(ofSamples: speechInput.buffer.count)
         return buffered >= Self.minCommittedMilliseconds
+    }
+
+    /// The tokens that the responses in flight have made so far, estimated.
+    public var unfinishedReplyTokens: Int {
+        responses.reduce(0) { sum, response in
+            response.outputs.reduce(sum) { $0 + TokenEstimate.text(bytes: $1.text.utf8.count) }
+        }
     }
 }

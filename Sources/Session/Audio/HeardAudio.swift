@@ -48,30 +48,6 @@ public struct HeardAudio: Equatable, Sendable {
         samples.withUnsafeBufferPointer { append($0) }
     }
 
-    /// Appends audio that a client put into an item.
-    mutating func append(
-        decoding bytes: [UInt8], format: AudioFormat, _ context: SessionContext
-    ) throws(ClientEventError) {
-        guard format != .opus else { throw .opusInItem }
-        let seconds = context.limits.maxBufferedAudioSeconds
-        let room = SampleRate.hz16000.samples(inMilliseconds: seconds * 1_000) - sampleCount
-        let tooLong = ClientEventError.itemAudioTooLong(maxSeconds: seconds)
-        // Checked before any of it is decoded: no format has fewer than one byte for two samples
-        // at 16 kHz.
-        guard bytes.count <= 3 * room else { throw tooLong }
-        var decoded = self
-        do {
-            let decoder = try InputAudioDecoder(format: format)
-            try decoder.begin(bytes.span.bytes, missing: nil)
-            while let run = try decoder.next(of: bytes.span.bytes, context) { decoded.append(run) }
-        } catch {
-            context.counters.decodeErrors += 1
-            throw error.clientEventError(format: format)
-        }
-        guard decoded.sampleCount - sampleCount <= room else { throw tooLong }
-        self = decoded
-    }
-
     /// The samples: about 1 ms of work per second of Opus, 0.2 ms of codes.
     /// - Throws: where there is no memory for a decoder.
     public func samples() throws(OpusError) -> [Int16] {

@@ -85,20 +85,12 @@ public final class SessionContext {
     var startingParameters = NewestParameters()
     /// The newest parameters after a client's update.
     var updatedParameters = NewestParameters()
-    /// Decoding and encoding space.
-    let scratch = AudioScratch()
-    /// The server's settings for codecs.
-    let codecSettings: CodecSettings
-    /// Idle decoders and encoders.
-    @exclusivity(unchecked) var codecs: CodecPool
-    /// Phrases that have been spoken.
-    @exclusivity(unchecked) var phrases: PhraseCache
+    /// What the sessions' codecs share.
+    let codecs: CodecSpace
     /// The recordings of those sessions that are recorded.
     var recordings: [ObjectIdentifier: SessionRecording] = [:]
     /// The state of the agents' phrases, for those sessions that have an agent.
     var conducts: [ObjectIdentifier: AgentConduct] = [:]
-    /// By how much a busy shard lowers the complexity of Opus.
-    @exclusivity(unchecked) public var encodingRelief = EncodingRelief()
 
     /// Creates a context for one shard.
     public init(
@@ -122,9 +114,7 @@ public final class SessionContext {
         self.makesHypotheses = hasRecognizer && makesHypotheses
         self.abilities = abilities
         self.hasSynthesizer = hasSynthesizer
-        codecSettings = codecs
-        self.codecs = CodecPool(capacity: codecs.maxPooledCodecs)
-        phrases = PhraseCache(maxBytes: codecs.phraseCacheBytes)
+        self.codecs = CodecSpace(codecs)
     }
 
     // MARK: Shares of a tick
@@ -146,28 +136,13 @@ public final class SessionContext {
     public var isShareSpent: Bool { counters.samplesIn >= audioShares.shareEnd }
 
     /// How many codecs this shard's sessions use, for its metrics.
-    public var codecUse: CodecUse {
-        CodecUse(
-            decodersInUse: codecs.counts.decodersInUse,
-            decodersPooled: codecs.counts.decodersPooled,
-            encodersInUse: codecs.counts.encodersInUse,
-            encodersPooled: codecs.counts.encodersPooled, pooledBytes: codecs.pooledBytes,
-            phraseHits: phrases.hits, phraseMisses: phrases.misses, phraseBytes: phrases.bytes)
-    }
-}
+    public var codecUse: CodecUse { codecs.use }
 
-/// Codecs and phrases of one shard.
-public struct CodecUse: Equatable, Sendable {
-    /// Decoders that sessions use now, and that wait for the next.
-    public var decodersInUse, decodersPooled: Int
-    /// Encoders, likewise.
-    public var encodersInUse, encodersPooled: Int
-    /// Bytes of those that wait.
-    public var pooledBytes: Int
-    /// Phrases found in the cache and not found, so far.
-    public var phraseHits, phraseMisses: Int
-    /// Bytes of the phrases that are kept.
-    public var phraseBytes: Int
+    /// By how much a busy shard lowers the complexity of Opus.
+    public var encodingRelief: EncodingRelief {
+        get { codecs.relief }
+        set { codecs.relief = newValue }
+    }
 }
 
 /// Outputs in order, in memory that is reused.

@@ -21,6 +21,8 @@ struct OpusInput: ~Copyable {
         var recovered = 0
         /// Lost or corrupt packets that were concealed, or lay in a gap.
         var concealed = 0
+        /// Corrupt packets.
+        var corrupt = 0
     }
 
     /// What is still to come of a packet, in this order.
@@ -107,6 +109,7 @@ struct OpusInput: ~Copyable {
                 } catch {
                     self.error = error
                     repairs.concealed += 1
+                    repairs.corrupt += 1
                     rest.concealed = packetSamples
                 }
             } else {

@@ -81,61 +81,7 @@ extension ClientEventError {
     }
 }
 
-extension InputAudioDecoder.Failure {
-    /// The error that the client receives.
-    func clientEventError(format: AudioFormat) -> ClientEventError {
-        switch self {
-        case .oddByteCount:
-            ClientEventError(
-                code: "invalid_audio",
-                message: "The audio is not a whole number of 16-bit samples.", param: "audio")
-        case .opus(let reason):
-            ClientEventError(
-                code: "invalid_audio", message: "The packet is not valid Opus: \(reason).",
-                param: "audio")
-        case .unsupported(let reason):
-            ClientEventError(
-                kind: .server, code: "audio_unavailable",
-                message: "\(format.wireName) cannot be decoded: \(reason).", param: "audio")
-        }
-    }
-}
-
 // MARK: Items
-
-extension Conversation.Failure {
-    /// The error that the client receives.
-    /// - Parameter action: the last word of the event's type: `create`, `delete`, `retrieve` or
-    ///   `truncate`.
-    func clientEventError(itemID: String, action: String) -> ClientEventError {
-        switch self {
-        case .duplicateID:
-            ClientEventError(
-                code: "item_create_duplicate_item_id",
-                message: "An item with the id '\(itemID)' already exists.", param: "item.id")
-        case .previousItemMissing:
-            ClientEventError(
-                code: "item_create_invalid_previous_item_id",
-                message: "The previous_item_id does not name an item of this conversation.",
-                param: "previous_item_id")
-        case .itemMissing:
-            ClientEventError(
-                code: "item_\(action)_invalid_item_id",
-                message: "Error \(action == "retrieve" ? "retrieving" : action) item: the item "
-                    + "with id '\(itemID)' does not exist.", param: "item_id")
-        case .full:
-            ClientEventError(
-                code: "conversation_full",
-                message: "The conversation has reached its limit of items or text: delete items.",
-                param: "item")
-        case .notTruncatable(let milliseconds):
-            ClientEventError(
-                code: "invalid_value",
-                message: "Only an assistant's spoken audio can be truncated, and only within it: "
-                    + "this part has \(milliseconds) ms.", param: "audio_end_ms")
-        }
-    }
-}
 
 extension ClientEventError {
     /// An image in an item of a session whose model sees none.

@@ -72,23 +72,23 @@ final class OutputAudioEncoder {
     /// - Returns: one Opus packet, or a run of PCM or G.711; and how long it lasts, on the queue's
     ///   timeline.
     func encodeNext(
-        of queue: inout ItemSpeechQueue, maxFrames: Int, context: SessionContext,
+        of queue: inout ItemSpeechQueue, maxFrames: Int, in space: CodecSpace,
         mixing beep: RecordingBeep? = nil
     ) throws(AgentError) -> (payload: [UInt8], length: Int) {
         guard format == .opus else {
             return try takeRun(
-                of: &queue, maxFrames: maxFrames, mixing: beep, scratch: context.scratch)
+                of: &queue, maxFrames: maxFrames, mixing: beep, scratch: space.scratch)
         }
         isMixed = false
-        endPhrases(of: &queue, context)
+        endPhrases(of: &queue, space)
         let payload: [UInt8]
         switch queue.head {
         case .samples(let rate):
-            try prepare(for: rate, relief: context.encodingRelief.reduction)
-            payload = try encodeFrame(of: &queue, rate, mixing: beep, scratch: context.scratch)
+            try prepare(for: rate, relief: space.relief.reduction)
+            payload = try encodeFrame(of: &queue, rate, mixing: beep, scratch: space.scratch)
         case .packet:
             if let beep, beep.isSounding {
-                payload = try mixPacket(of: &queue, with: beep, context)
+                payload = try mixPacket(of: &queue, with: beep, space)
             } else {
                 payload = queue.takePacket { Array($0) }
                 source = nil
@@ -96,8 +96,8 @@ final class OutputAudioEncoder {
         case nil: return ([], 0)
         }
         // A phrase with a packet missing is not kept.
-        if context.phrases.isEnabled, !isMixed { queue.record(payload) }
-        endPhrases(of: &queue, context)
+        if space.phrases.isEnabled, !isMixed { queue.record(payload) }
+        endPhrases(of: &queue, space)
         return (payload, ItemSpeechQueue.frameLength)
     }
 
@@ -126,8 +126,8 @@ final class OutputAudioEncoder {
 
     /// A phrase that has left goes to the cache, and the coder is reset: packets of a cached phrase
     /// must decode correctly after any others.
-    func endPhrases(of queue: inout ItemSpeechQueue, _ context: SessionContext) {
-        while queue.takePhraseEnd({ context.phrases.insert($0, [SpeechChunk(packets: $1)]) }) {
+    func endPhrases(of queue: inout ItemSpeechQueue, _ space: CodecSpace) {
+        while queue.takePhraseEnd({ space.phrases.insert($0, [SpeechChunk(packets: $1)]) }) {
             if opus != nil { opus!.reset() }
             if resampler != nil { resampler!.reset() }
         }
@@ -179,10 +179,10 @@ final class OutputAudioEncoder {
     /// Mixes the tone into the packet at the head of the queue. The decoder begins with the tone,
     /// which covers that it knows nothing of the packets before.
     private func mixPacket(
-        of queue: inout ItemSpeechQueue, with beep: RecordingBeep, _ context: SessionContext
+        of queue: inout ItemSpeechQueue, with beep: RecordingBeep, _ space: CodecSpace
     ) throws(AgentError) -> [UInt8] {
-        let scratch = context.scratch
-        if opus == nil { try prepare(for: .hz24000, relief: context.encodingRelief.reduction) }
+        let scratch = space.scratch
+        if opus == nil { try prepare(for: .hz24000, relief: space.relief.reduction) }
         let rate = opusRate ?? .hz24000
         let frame = rate.hertz / Self.framesPerSecond
         let room = UnsafeMutableBufferPointer(rebasing: scratch.decoded[..<frame])

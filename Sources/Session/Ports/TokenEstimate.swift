@@ -36,12 +36,6 @@ enum TokenEstimate {
                 + text(bytes: tool.name.utf8.count + described + schema)
         }
     }
-
-    /// Of an item, with what a model that hears is given of its audio.
-    static func item(_ entry: ConversationEntry, heard: HeardAudio?) -> Int {
-        tokensPerMessage + text(bytes: entry.wordBytes) + entry.imageTokens
-            + audio(samples: heard?.sampleCount ?? 0)
-    }
 }
 
 extension ModelRequest {
@@ -75,15 +69,6 @@ extension UserPart {
         case .text(let text): TokenEstimate.text(bytes: text.utf8.count)
         case .image(_, let detail): detail.estimatedTokens
         case .audio(let audio): TokenEstimate.audio(samples: audio.sampleCount)
-        }
-    }
-}
-
-extension VoiceSession {
-    /// The tokens that the responses in flight have made so far, estimated.
-    public var unfinishedReplyTokens: Int {
-        responses.reduce(0) { sum, response in
-            response.outputs.reduce(sum) { $0 + TokenEstimate.text(bytes: $1.text.utf8.count) }
         }
     }
 }

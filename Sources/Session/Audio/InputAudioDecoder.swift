@@ -71,17 +71,16 @@ final class InputAudioDecoder {
     }
 
     /// The next run of samples of the payload: a whole Opus packet, 20 ms of the others. Nil means that
-    /// there are no more. A corrupt Opus packet is concealed and counted. A run stands until something else
+    /// there are no more. A corrupt Opus packet is concealed; the first is refused. A run stands until something else
     /// is decoded or encoded.
     func next(
-        of bytes: RawSpan, _ context: SessionContext
+        of bytes: RawSpan, _ scratch: AudioScratch
     ) throws(Failure) -> UnsafeBufferPointer<Int16>? {
-        guard format != .opus else { return try nextOpus(of: bytes, context) }
+        guard format != .opus else { return try nextOpus(of: bytes, scratch) }
         guard done < bytes.byteCount else { return nil }
         let run = format.bytes(inMilliseconds: Self.runMilliseconds)
         let end = min(done + run, bytes.byteCount)
         let count = (end - done) / format.bytesPerSample
-        let scratch = context.scratch
         decode(bytes.extracting(done..<end), into: scratch.decoded)
         done = end
         let written = resampler!.process(
@@ -101,46 +100,35 @@ final class InputAudioDecoder {
         }
     }
 
+    /// What was repaired in the payload. It is whole once `next(of:_:)` has returned nil or failed.
+    var repairs: OpusInput.Repairs { opus?.repairs ?? OpusInput.Repairs() }
+
     private func nextOpus(
-        of packet: RawSpan, _ context: SessionContext
+        of packet: RawSpan, _ scratch: AudioScratch
     ) throws(Failure) -> UnsafeBufferPointer<Int16>? {
-        if let run = opus!.next(of: packet, into: context.scratch.decoded) { return run }
-        context.counters.packetsRecovered += opus?.repairs.recovered ?? 0
-        context.counters.packetsConcealed += opus?.repairs.concealed ?? 0
-        guard let error = opus?.error else { return nil }
-        guard hasRefused else {
-            hasRefused = true
-            throw .opus("\(error)")
-        }
-        context.counters.decodeErrors += 1
-        return nil
+        if let run = opus!.next(of: packet, into: scratch.decoded) { return run }
+        guard !hasRefused, let error = opus?.error else { return nil }
+        hasRefused = true
+        throw .opus("\(error)")
     }
 }
 
-/// Room for one run of samples before and after resampling, or without its noise, and for one coded packet;
-/// shared by a shard's sessions so that decoding allocates nothing, and encoding only what is sent.
-public final class AudioScratch {
-    let decoded: UnsafeMutableBufferPointer<Int16>
-    let resampled: UnsafeMutableBufferPointer<Int16>
-    let reduced: UnsafeMutableBufferPointer<Int16>
-    let packet: UnsafeMutableRawBufferPointer
-
-    init() {
-        decoded = .allocate(capacity: InputAudioDecoder.scratchSamples)
-        // Upsampling from 8 to 48 kHz is the largest growth, plus the resampler's own rounding.
-        resampled = .allocate(capacity: InputAudioDecoder.scratchSamples * 6 + 64)
-        packet = .allocate(byteCount: OpusEncoder.maxPacketBytes, alignment: 16)
-        reduced = .allocate(
-            capacity: InputAudioDecoder.scratchSamples + NoiseReducer.frameSamples)
-        decoded.initialize(repeating: 0)
-        resampled.initialize(repeating: 0)
-        reduced.initialize(repeating: 0)
-    }
-
-    deinit {
-        decoded.deallocate()
-        resampled.deallocate()
-        reduced.deallocate()
-        packet.deallocate()
+extension InputAudioDecoder.Failure {
+    /// The error that the client receives.
+    func clientEventError(format: AudioFormat) -> ClientEventError {
+        switch self {
+        case .oddByteCount:
+            ClientEventError(
+                code: "invalid_audio",
+                message: "The audio is not a whole number of 16-bit samples.", param: "audio")
+        case .opus(let reason):
+            ClientEventError(
+                code: "invalid_audio", message: "The packet is not valid Opus: \(reason).",
+                param: "audio")
+        case .unsupported(let reason):
+            ClientEventError(
+                kind: .server, code: "audio_unavailable",
+                message: "\(format.wireName) cannot be decoded: \(reason).", param: "audio")
+        }
     }
 }

@@ -313,7 +313,7 @@ import Testing
             var packets: [[UInt8]] = []
             while queue.count > 0 {
                 packets.append(
-                    try encoder.encodeNext(of: &queue, maxFrames: 1, context: context).payload)
+                    try encoder.encodeNext(of: &queue, maxFrames: 1, in: context.codecs).payload)
             }
             return packets
         }
