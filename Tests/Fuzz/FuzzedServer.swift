@@ -57,38 +57,38 @@ struct ServerChoices {
         var configuration = ServerConfiguration()
         configuration.debugEcho = servesEcho
         if flags.contains(Self.isBehindProxy) {
-            configuration.trustedProxies = AddressRange.loopback
-            configuration.proxyProtocol = .required
+            configuration.admission.trustedProxies = AddressRange.loopback
+            configuration.admission.proxyProtocol = .required
         }
         guard flags.contains(Self.hasSmallLimits) else { return configuration }
-        configuration.maxConnections = 3
-        configuration.maxSessions = 2
-        configuration.maxStartLineBytes = 256
-        configuration.maxHeaderBytes = 1_024
-        configuration.maxHeaderFields = 12
-        configuration.maxMessageBytes = 1_024
-        configuration.maxFramesPerMessage = 4
-        configuration.maxQueuedOutputBytes = 64 << 10
-        configuration.softQueuedOutputBytes = 4_096
-        configuration.maxWriteBytesPerTick = 1_024
-        configuration.readBufferBytes = 4_096
-        configuration.maxMessagesPerTick = 2
-        configuration.maxAcceptsPerTick = 1
-        configuration.compressMinBytes = 1
-        configuration.contextCompressMinBytes = 1
-        configuration.maxCompressionContextBytes = 80_000
-        configuration.slowReaderTimeout = .milliseconds(500)
-        configuration.messageGrace = .milliseconds(500)
-        configuration.messageIdleTimeout = .seconds(20)
+        configuration.admission.maxConnections = 3
+        configuration.admission.maxSessions = 2
+        configuration.connection.http.maxStartLineBytes = 256
+        configuration.connection.http.maxHeaderBytes = 1_024
+        configuration.connection.http.maxHeaderFields = 12
+        configuration.connection.webSocket.maxMessageBytes = 1_024
+        configuration.connection.webSocket.maxFramesPerMessage = 4
+        configuration.connection.maxQueuedOutputBytes = 64 << 10
+        configuration.connection.softQueuedOutputBytes = 4_096
+        configuration.loop.maxWriteBytesPerTick = 1_024
+        configuration.loop.readBufferBytes = 4_096
+        configuration.loop.maxMessagesPerTick = 2
+        configuration.loop.maxAcceptsPerTick = 1
+        configuration.compression.minBytes = 1
+        configuration.compression.contextMinBytes = 1
+        configuration.compression.maxContextBytes = 80_000
+        configuration.connection.slowReaderTimeout = .milliseconds(500)
+        configuration.connection.webSocket.messageGrace = .milliseconds(500)
+        configuration.connection.webSocket.messageIdleTimeout = .seconds(20)
         // Flood limits count reads, so they would depend on how a stream is split.
         if !flags.contains(Self.isSingleStream) {
-            configuration.maxNuisanceBurst = 5
-            configuration.maxNuisancesPerSecond = 2
-            configuration.maxConnectionsPerAddress = 2
-            configuration.handshakeBurstPerAddress = 3
-            configuration.handshakesPerSecondPerAddress = 1
+            configuration.connection.webSocket.maxNuisanceBurst = 5
+            configuration.connection.webSocket.maxNuisancesPerSecond = 2
+            configuration.admission.maxConnectionsPerAddress = 2
+            configuration.admission.handshakeBurstPerAddress = 3
+            configuration.admission.handshakesPerSecondPerAddress = 1
         }
-        configuration.maxJobsPerTick = 1
+        configuration.loop.maxJobsPerTick = 1
         configuration.session.maxConversationItems = 4
         configuration.session.maxConversationBytes = 1_024
         configuration.session.maxBufferedAudioSeconds = 1

@@ -119,10 +119,10 @@ final class CensusWorld {
         io = CensusIO(
             capacity: capacity, path: isEcho ? "/debug/echo" : "/v1/realtime?model=census")
         var configuration = ServerConfiguration()
-        configuration.maxConnections = capacity
-        configuration.maxSessions = capacity
+        configuration.admission.maxConnections = capacity
+        configuration.admission.maxSessions = capacity
         configuration.debugEcho = isEcho
-        pingInterval = configuration.pingInterval
+        pingInterval = configuration.connection.webSocket.pingInterval
         metrics = ServerMetrics(shards: 1, workers: { WorkerCounts() })
         var services = ShardServices(
             configuration: configuration,

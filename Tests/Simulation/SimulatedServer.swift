@@ -90,11 +90,11 @@ package final class SimulatedServer {
         services.tls = tls
         budget =
             first?.budget
-            ?? MemoryBudget(configuration) { [memory] in
+            ?? MemoryBudget(configuration.memory) { [memory] in
                 memory.resident.load(ordering: .relaxed)
             }
         services.memory = budget
-        authenticator = Authenticator(configuration, rules: credentials)
+        authenticator = Authenticator(configuration.credentials, rules: credentials)
         services.authenticator = authenticator
         services.wallSeconds = { [io] in
             SimulatedServer.firstSecond + Int(io.now.nanoseconds / 1_000_000_000)

@@ -83,7 +83,8 @@ extension Shard {
         let overview = ServerOverview(
             node: services.nodes.name, seconds: services.wallSeconds(),
             residentBytes: ProcessMemory.current.resident,
-            memoryLimit: limit == .max ? nil : limit, maxSessions: configuration.maxSessions,
+            memoryLimit: limit == .max ? nil : limit,
+            maxSessions: configuration.admission.maxSessions,
             agent: services.agents.page.kind, keepsRecords: services.library != nil,
             keepsRecordings: services.recordings != nil,
             lagMicroseconds: view.lags.look(at: services.metrics.shards),

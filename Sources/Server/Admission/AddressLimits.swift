@@ -31,9 +31,9 @@ package final class AddressLimits: Sendable {
     private let rules: AddressRules
     private let state: Mutex<AddressTable>
 
-    /// Creates the table for the limits of a configuration.
-    package init(_ configuration: ServerConfiguration) {
-        rules = AddressRules(configuration)
+    /// Creates the table for the limits of a server.
+    package init(_ settings: AdmissionSettings) {
+        rules = AddressRules(settings)
         state = Mutex(AddressTable(rules))
     }
 
@@ -100,15 +100,15 @@ struct AddressRules {
     let totalRate: TokenRate
     let maxEntries: Int
 
-    init(_ configuration: ServerConfiguration) {
-        maxConnections = configuration.maxConnectionsPerAddress
+    init(_ settings: AdmissionSettings) {
+        maxConnections = settings.maxConnectionsPerAddress
         rate = TokenRate(
-            perSecond: configuration.handshakesPerSecondPerAddress,
-            burst: configuration.handshakeBurstPerAddress)
+            perSecond: settings.handshakesPerSecondPerAddress,
+            burst: settings.handshakeBurstPerAddress)
         // A burst of one second: shards accept in turn, and operators think in seconds.
         totalRate = TokenRate(
-            perSecond: configuration.handshakesPerSecond, burst: configuration.handshakesPerSecond)
-        maxEntries = configuration.maxConnections + AddressRules.spareEntries
+            perSecond: settings.handshakesPerSecond, burst: settings.handshakesPerSecond)
+        maxEntries = settings.maxConnections + AddressRules.spareEntries
     }
 
     /// A rate for each address and nothing else.

@@ -15,7 +15,7 @@ struct RequestSource {
     var isSecure = false
 }
 
-/// The rules of one shard, made of its configuration.
+/// The rules of one shard, made of its settings.
 struct Admission {
     /// The table that all shards share.
     let limits: AddressLimits
@@ -28,14 +28,15 @@ struct Admission {
     private let unlimitedAddresses: [AddressRange]
     private let proxyProtocol: ProxyProtocolMode
 
-    init(_ configuration: ServerConfiguration, limits: AddressLimits) {
+    init(_ settings: AdmissionSettings, host: String, limits: AddressLimits) {
         self.limits = limits
-        policy = RequestPolicy(configuration)
-        crossOrigin = CrossOrigin(configuration)
-        answers = RefusalAnswers(retryAfterSeconds: configuration.retryAfterSeconds)
-        trustedProxies = configuration.trustedProxies
-        unlimitedAddresses = configuration.unlimitedAddresses
-        proxyProtocol = configuration.proxyProtocol
+        policy = RequestPolicy(
+            host: host, hosts: settings.allowedHosts, origins: settings.allowedOrigins)
+        crossOrigin = CrossOrigin(origins: settings.allowedOrigins)
+        answers = RefusalAnswers(retryAfterSeconds: settings.retryAfterSeconds)
+        trustedProxies = settings.trustedProxies
+        unlimitedAddresses = settings.unlimitedAddresses
+        proxyProtocol = settings.proxyProtocol
     }
 
     /// Whether a peer is a trusted proxy.

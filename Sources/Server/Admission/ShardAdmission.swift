@@ -84,7 +84,7 @@ extension Shard {
     /// could not read it.
     private func turnAway(_ connection: Connection, _ reason: RefusalReason) {
         guard fixtures.wire == nil else { return close(connection) }
-        let failure = reason.failure(retryAfterSeconds: configuration.retryAfterSeconds)
+        let failure = reason.failure(retryAfterSeconds: configuration.admission.retryAfterSeconds)
         refuse(failure.response, on: connection)
     }
 
@@ -163,7 +163,7 @@ extension Shard {
         origin: String? = nil
     ) -> HTTPResponse {
         noteRefusal(reason, of: peer, host: host, origin: origin)
-        return reason.failure(retryAfterSeconds: configuration.retryAfterSeconds).response
+        return reason.failure(retryAfterSeconds: configuration.admission.retryAfterSeconds).response
     }
 
     // MARK: The address of a connection

@@ -31,7 +31,9 @@ extension Shard {
                 "The server was stopping."
             } else if memory.watch.isShort {
                 "The server was short of memory."
-            } else if !places.reserve(places.textRequests, limit: configuration.maxTextRequests) {
+            } else if !places.reserve(
+                places.textRequests, limit: configuration.textRequests.maxRequests)
+            {
                 "All places of text requests were taken (max-text-turns)."
             } else { nil }
         if let objection { return keep(.notAsked(objection), to: asked) }

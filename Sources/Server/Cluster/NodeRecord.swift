@@ -9,6 +9,8 @@ import Codec
 package struct NodeRecord: Equatable, Sendable {
     /// Bytes of a node's name.
     static let maxNameBytes = 64
+    /// Bytes of its URL.
+    private static let maxURLBytes = 300
 
     /// A new name at each start.
     package let name: String
@@ -33,7 +35,7 @@ package struct NodeRecord: Equatable, Sendable {
         else { return nil }
         self.name = name
         let url = value["url"]?.string
-        if let url, !ServerConfiguration.isNodeURL(url) { return nil }
+        if let url, !Self.isURL(url) { return nil }
         self.url = url
         started = max(0, value["started"]?.int ?? 0)
         sessions = max(0, value["sessions"]?.int ?? 0)
@@ -51,20 +53,19 @@ package struct NodeRecord: Equatable, Sendable {
         return writer.finish().copiedBytes
     }
 
+    /// Whether a text is `http[s]://HOST[:PORT]`.
+    static func isURL(_ text: String) -> Bool {
+        guard text.utf8.count <= maxURLBytes else { return false }
+        let rest =
+            text.hasPrefix("http://")
+            ? text.dropFirst(7) : text.hasPrefix("https://") ? text.dropFirst(8) : ""
+        let allowed = "-._:[]"
+        return !rest.isEmpty
+            && rest.utf8.allSatisfy { $0.isASCIIAlphanumeric || allowed.utf8.contains($0) }
+    }
+
     private static func isName(_ text: String) -> Bool {
         !text.isEmpty && text.utf8.count <= maxNameBytes
             && text.utf8.allSatisfy { $0.isASCIIAlphanumeric || $0 == UInt8(ascii: "_") }
-    }
-}
-
-extension ServerConfiguration {
-    /// Where other nodes reach this one; nil: nowhere.
-    /// - Parameter port: the one that it listens on; nil: the configured one.
-    func reachableURL(atPort port: Int?) -> String? {
-        if let nodeURL { return nodeURL }
-        guard host != "0.0.0.0", host != "::", !host.isEmpty else { return nil }
-        let name = host.contains(":") ? "[\(host)]" : host
-        let url = "\(tlsCertificate == nil ? "http" : "https")://\(name):\(port ?? self.port)"
-        return ServerConfiguration.isNodeURL(url) ? url : nil
     }
 }

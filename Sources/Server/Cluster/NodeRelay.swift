@@ -115,15 +115,16 @@ final class NodeRelay {
     func noteProgress() { stalledSince = nil }
 
     /// Whether the client has read nothing for too long.
-    func isStalled(at now: Instant, _ configuration: ServerConfiguration) -> Bool {
-        stalledSince.map { now >= $0 + configuration.slowReaderTimeout } ?? false
+    func isStalled(at now: Instant, patience: Duration) -> Bool {
+        stalledSince.map { now >= $0 + patience } ?? false
     }
 
     /// By when it ends, unless something happens. The other node asks for signs of life of the client
     /// itself; here it is noticed that the node is gone.
-    func deadline(_ configuration: ServerConfiguration) -> Instant {
+    /// - Parameter patience: how long the client may read nothing.
+    func deadline(_ settings: WebSocketSettings, patience: Duration) -> Instant {
         guard answer.status != nil else { return begun + Self.patience }
-        let silence = lastActive + configuration.idleTimeout + configuration.pingInterval
-        return stalledSince.map { min(silence, $0 + configuration.slowReaderTimeout) } ?? silence
+        let silence = lastActive + settings.idleTimeout + settings.pingInterval
+        return stalledSince.map { min(silence, $0 + patience) } ?? silence
     }
 }

@@ -230,7 +230,9 @@ extension Shard {
 
     /// The other node was silent, or the client does not read.
     func handleTimeout(of relay: NodeRelay, on connection: Connection) {
-        if relay.isStalled(at: peerClock, configuration) {
+        if relay.isStalled(
+            at: peerClock, patience: configuration.connection.slowReaderTimeout)
+        {
             return cutOff(connection, by: .slowReaderCloses, reason: "slow-reader-timeout-ms")
         }
         lose(relay, because: "it is silent", on: connection)

@@ -160,13 +160,13 @@ final class Connection: SessionHolder, SlotMember {
     var activityStart: Instant { http?.requestStart ?? phaseStart }
 
     /// When the shell, rather than the session, must next look at it; by the peers' clock.
-    func protocolDeadline(_ configuration: ServerConfiguration) -> Instant {
+    func protocolDeadline(_ settings: ConnectionSettings) -> Instant {
         switch state {
-        case .proxyHeader: return phaseStart + configuration.headerTimeout
+        case .proxyHeader: return phaseStart + settings.http.headerTimeout
         case .http:
-            return http?.deadline(lastReceived: lastReceived, configuration) ?? lastReceived
-        case .webSocket: return webSocketDeadline(configuration)
-        case .closing, .lingering: return phaseStart + configuration.closeTimeout
+            return http?.deadline(lastReceived: lastReceived, settings) ?? lastReceived
+        case .webSocket: return webSocketDeadline(settings)
+        case .closing, .lingering: return phaseStart + settings.closeTimeout
         // No peer is waited for.
         case .closed: return Self.noMessageDue
         }

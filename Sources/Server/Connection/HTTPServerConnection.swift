@@ -288,7 +288,7 @@ final class HTTPServerConnection {
     ///     connection that pipelines has one request for each write.
     func nextEvent(
         in input: inout UnsafeMutableRawBufferPointer, hasOutput: Bool, at now: Instant,
-        _ configuration: ServerConfiguration
+        _ settings: HTTPSettings
     ) -> Event? {
         guard !input.isEmpty else { return nil }
         var incomplete: IncompleteRequest?
@@ -305,7 +305,7 @@ final class HTTPServerConnection {
         }
         do {
             let bytes = UnsafeRawBufferPointer(input)
-            guard let (request, count) = try parse(bytes, incomplete, configuration.httpLimits)
+            guard let (request, count) = try parse(bytes, incomplete, settings.parserLimits)
             else {
                 guard case .receiving(let request) = phase else { return nil }
                 return step(of: request, input.count)
@@ -421,34 +421,37 @@ final class HTTPServerConnection {
     /// When the connection must be looked at, unless something happens before.
     /// - Parameter lastReceived: when bytes came last.
     func deadline(
-        lastReceived: Instant, _ configuration: ServerConfiguration
+        lastReceived: Instant, _ settings: ConnectionSettings
     ) -> Instant {
         switch phase {
-        case .answering(.reply(let reply)): reply.deadline(configuration)
-        case .answering(.relay(let relay)): relay.deadline(configuration)
+        case .answering(.reply(let reply)):
+            reply.deadline(
+                ping: settings.webSocket.pingInterval, patience: settings.slowReaderTimeout)
+        case .answering(.relay(let relay)):
+            relay.deadline(settings.webSocket, patience: settings.slowReaderTimeout)
         // All of them end sooner, with an answer.
         case .answering(.record):
-            requestStart + configuration.headerTimeout + Self.recordPatience
+            requestStart + settings.http.headerTimeout + Self.recordPatience
         case .answering(.survey), .answering(.call), .answering(.claim), .answering(.sender),
             .judging:
-            requestStart + configuration.headerTimeout + NodeRequest.patience + Self.shardPatience
+            requestStart + settings.http.headerTimeout + NodeRequest.patience + Self.shardPatience
         // The answer that the next request waits behind may be long, and its reader slow.
-        case .paused: lastReceived + configuration.keepAliveTimeout
+        case .paused: lastReceived + settings.http.keepAliveTimeout
         case .idle, .receiving, .serving, .ended:
             if pending.isEmpty && hasHadRequest {
-                lastReceived + configuration.keepAliveTimeout
+                lastReceived + settings.http.keepAliveTimeout
             } else {
-                requestDeadline(configuration)
+                requestDeadline(settings.http)
             }
         }
     }
 
     /// By when the request must be there: its head within a fixed time, and both head and body at
     /// the pace of a request once they have begun.
-    private func requestDeadline(_ configuration: ServerConfiguration) -> Instant {
-        let head = requestStart + configuration.headerTimeout
+    private func requestDeadline(_ settings: HTTPSettings) -> Instant {
+        let head = requestStart + settings.headerTimeout
         guard !pending.isEmpty else { return head }
-        let pace = configuration.requestPace
+        let pace = settings.pace
         let paced = firstByte + pace.grace + pace.credit(forBytes: pending.count)
         guard case .receiving(let request) = phase, request.parser.isInBody else {
             return min(head, paced)

@@ -19,7 +19,7 @@ enum InheritedSockets {
     /// - Returns: none when there are none, or when they are meant for another process.
     /// - Throws: `ServerError.inheritedSocket` when what is passed is not what it should be.
     static func take(
-        _ configuration: ServerConfiguration
+        _ settings: ListenerSettings
     ) throws(ServerError) -> [ListeningSocket] {
         let process = value(of: "LISTEN_PID")
         let count = value(of: "LISTEN_FDS")
@@ -38,7 +38,7 @@ enum InheritedSockets {
             guard parley_own_descriptor(descriptor) == 0 else {
                 throw .system(.init(call: "fcntl", code: parley_errno()))
             }
-            sockets.append(ListeningSocket(inherited: descriptor, configuration))
+            sockets.append(ListeningSocket(inherited: descriptor, settings))
         }
         return sockets
     }

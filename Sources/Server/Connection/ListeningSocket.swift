@@ -51,33 +51,33 @@ final class ListeningSocket {
 
     /// Binds and listens. Several of a server share a port; the kernel spreads connections.
     init(
-        _ address: ListeningAddress, port: Int, _ configuration: ServerConfiguration
+        _ address: ListeningAddress, port: Int, _ settings: ListenerSettings
     ) throws(ServerError) {
         var address = address
         address.setPort(port)
-        let handle = try ListeningSocket.bind(address, sharesPort: true, configuration)
-        guard CLinux.listen(handle, Int32(clamping: configuration.listenBacklog)) == 0 else {
+        let handle = try ListeningSocket.bind(address, sharesPort: true, settings)
+        guard CLinux.listen(handle, Int32(clamping: settings.backlog)) == 0 else {
             let code = parley_errno()
             close(handle)
-            throw ListeningSocket.error(code, "listen", configuration)
+            throw ListeningSocket.error(code, "listen", settings)
         }
-        ListeningSocket.setConnectionOptions(handle, configuration)
+        ListeningSocket.setConnectionOptions(handle, settings)
         self.handle = handle
         (self.address, self.port) = ListeningSocket.name(of: handle)
     }
 
     /// Takes over a socket that listens already.
-    init(inherited handle: IOHandle, _ configuration: ServerConfiguration) {
-        ListeningSocket.setConnectionOptions(handle, configuration)
+    init(inherited handle: IOHandle, _ settings: ListenerSettings) {
+        ListeningSocket.setConnectionOptions(handle, settings)
         self.handle = handle
         (address, port) = ListeningSocket.name(of: handle)
     }
 
     /// Takes over a socket of another server, with this one's settings.
-    convenience init(passedOn handle: IOHandle, _ configuration: ServerConfiguration) {
+    convenience init(passedOn handle: IOHandle, _ settings: ListenerSettings) {
         // On a listening socket the call changes nothing but the backlog.
-        _ = CLinux.listen(handle, Int32(clamping: configuration.listenBacklog))
-        self.init(inherited: handle, configuration)
+        _ = CLinux.listen(handle, Int32(clamping: settings.backlog))
+        self.init(inherited: handle, settings)
     }
 
     private static func name(of handle: IOHandle) -> (NetworkAddress, port: Int) {
@@ -95,15 +95,15 @@ final class ListeningSocket {
 
     /// Sets what every connection of a listening socket has from it (tcp(7)): once here instead of
     /// two calls per accept. Other families than TCP refuse it and do without.
-    static func setConnectionOptions(_ handle: IOHandle, _ configuration: ServerConfiguration) {
+    static func setConnectionOptions(_ handle: IOHandle, _ settings: ListenerSettings) {
         let size = socklen_t(MemoryLayout<Int32>.size)
         // Small writes are not delayed: the server gathers a tick's output itself.
         var on: Int32 = 1
         setsockopt(handle, Int32(IPPROTO_TCP), TCP_NODELAY, &on, size)
-        var timeout = Int32(clamping: configuration.unacknowledgedTimeout.wholeMilliseconds)
+        var timeout = Int32(clamping: settings.unacknowledgedTimeout.wholeMilliseconds)
         setsockopt(handle, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, &timeout, size)
         // A kernel that does not know it only buffers more.
-        var unsent = Int32(clamping: configuration.maxUnsentSocketBytes)
+        var unsent = Int32(clamping: settings.maxUnsentSocketBytes)
         setsockopt(handle, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, &unsent, size)
     }
 
@@ -115,16 +115,16 @@ final class ListeningSocket {
         return handle
     }
 
-    /// Finds the address of the configuration's host.
-    static func resolve(_ configuration: ServerConfiguration) throws(ServerError)
+    /// Finds the address of the host of the settings.
+    static func resolve(_ settings: ListenerSettings) throws(ServerError)
         -> ListeningAddress
     {
         var hints = addrinfo()
         hints.ai_flags = AI_PASSIVE
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         var found: UnsafeMutablePointer<addrinfo>?
-        guard getaddrinfo(configuration.host, nil, &hints, &found) == 0, let first = found else {
-            throw .unknownHost(configuration.host)
+        guard getaddrinfo(settings.host, nil, &hints, &found) == 0, let first = found else {
+            throw .unknownHost(settings.host)
         }
         defer { freeaddrinfo(found) }
         var address = ListeningAddress()
@@ -140,20 +140,20 @@ final class ListeningSocket {
     /// Sockets that share a port would also share it with another process by mistake, which then
     /// gets half of the connections. A socket that does not share finds out.
     static func checkUnused(
-        _ address: ListeningAddress, _ configuration: ServerConfiguration
+        _ address: ListeningAddress, _ settings: ListenerSettings
     ) throws(ServerError) {
-        guard configuration.port != 0 else { return }
+        guard settings.port != 0 else { return }
         var address = address
-        address.setPort(configuration.port)
-        close(try bind(address, sharesPort: false, configuration))
+        address.setPort(settings.port)
+        close(try bind(address, sharesPort: false, settings))
     }
 
     private static func bind(
-        _ address: ListeningAddress, sharesPort: Bool, _ configuration: ServerConfiguration
+        _ address: ListeningAddress, sharesPort: Bool, _ settings: ListenerSettings
     ) throws(ServerError) -> IOHandle {
         let type = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
         let handle = socket(address.family, type, 0)
-        guard handle >= 0 else { throw error(parley_errno(), "socket", configuration) }
+        guard handle >= 0 else { throw error(parley_errno(), "socket", settings) }
         var on: Int32 = 1
         let size = socklen_t(MemoryLayout<Int32>.size)
         // Connections of an earlier run that linger in TIME_WAIT are no obstacle.
@@ -162,18 +162,18 @@ final class ListeningSocket {
         guard address.withPointer({ CLinux.bind(handle, $0, $1) }) == 0 else {
             let code = parley_errno()
             close(handle)
-            throw error(code, "bind", configuration)
+            throw error(code, "bind", settings)
         }
         return handle
     }
 
     private static func error(
-        _ code: Int32, _ call: String, _ configuration: ServerConfiguration
+        _ code: Int32, _ call: String, _ settings: ListenerSettings
     ) -> ServerError {
         switch code {
-        case EADDRINUSE: .portInUse(host: configuration.host, port: configuration.port)
-        case EACCES: .portForbidden(port: configuration.port)
-        case EADDRNOTAVAIL: .unknownHost(configuration.host)
+        case EADDRINUSE: .portInUse(host: settings.host, port: settings.port)
+        case EACCES: .portForbidden(port: settings.port)
+        case EADDRNOTAVAIL: .unknownHost(settings.host)
         default: .system(.init(call: call, code: code))
         }
     }

@@ -16,14 +16,15 @@ struct MessageRules {
     /// and must not extend its time for ever.
     private let longest: Duration
 
-    init(_ configuration: ServerConfiguration) {
+    init(_ settings: WebSocketSettings) {
         floodRate = TokenRate(
-            perSecond: configuration.maxNuisancesPerSecond, burst: configuration.maxNuisanceBurst)
+            perSecond: settings.maxNuisancesPerSecond, burst: settings.maxNuisanceBurst)
         workRate = TokenRate(
-            perSecond: configuration.maxTurnsPerSecond * WorkPrice.turn,
-            burst: max(1, configuration.maxTurnsPerSecond) * WorkPrice.turn * 2)
-        pace = configuration.messagePace
-        longest = pace.grace + pace.credit(forBytes: configuration.maxMessageBytes)
+            perSecond: settings.maxTurnsPerSecond * WorkPrice.turn,
+            burst: max(1, settings.maxTurnsPerSecond) * WorkPrice.turn * 2)
+        pace = TransferPace(
+            grace: settings.messageGrace, bytesPerSecond: settings.minMessageBytesPerSecond)
+        longest = pace.grace + pace.credit(forBytes: settings.maxMessageBytes)
     }
 
     /// By when an unfinished message must have ended, now that more of it has come.

@@ -151,7 +151,7 @@ extension Shard {
         backlog.audio.append(
             QueuedAudio.Message(
                 start: backlog.audio.removed + start, byteCount: connection.output.count - start,
-                usefulUntil: heard + configuration.lateAudioTolerance,
+                usefulUntil: heard + configuration.connection.lateAudioTolerance,
                 responseID: packet.part.responseID, itemID: packet.itemID, position: packet.start))
     }
 

@@ -113,7 +113,7 @@ extension Shard {
 
     @inline(__always)
     private func flush(_ connection: Connection) {
-        var left = configuration.maxWriteBytesPerTick
+        var left = configuration.loop.maxWriteBytesPerTick
         while left > 0, !connection.output.isEmpty {
             var share = left
             if connection.backlog != nil {
@@ -189,7 +189,7 @@ extension Shard {
         guard let connection = connections[slot: slot] else { return }
         // Never in the past: a session that asks for that is called once per tick, no more.
         connection.deadline = deadlines.schedule(
-            .connection(slot), at: now + configuration.closeTimeout)
+            .connection(slot), at: now + configuration.connection.closeTimeout)
         if let live = connection.live { serveTimers(of: live) }
         forEachTimer(of: connection) { timer, due in
             if due <= now { serve(timer, of: connection) }
@@ -209,7 +209,7 @@ extension Shard {
         if connection.role == .front, let due = clients.fronts[connection.token]?.deadline {
             body(.front, due)
         }
-        let due = connection.protocolDeadline(configuration)
+        let due = connection.protocolDeadline(configuration.connection)
         // "Never" is no time of the peers' clock.
         if due != Connection.noMessageDue { body(.peer, time(ofPeerTime: due)) }
     }
@@ -229,7 +229,7 @@ extension Shard {
             } else {
                 readNow(connection)
             }
-            if connection.protocolDeadline(configuration) <= peerClock {
+            if connection.protocolDeadline(configuration.connection) <= peerClock {
                 handleSilence(of: connection)
             }
         }

@@ -58,7 +58,7 @@ extension Shard {
     /// Accepts all connections that wait: at most as many as the queue has room for, and none without
     /// descriptors.
     func acceptWaiting() {
-        for _ in 0...configuration.listenBacklog / configuration.maxAcceptsPerTick {
+        for _ in 0...configuration.listener.backlog / configuration.loop.maxAcceptsPerTick {
             let before = connections.count
             acceptConnections()
             if connections.count == before { return }
@@ -74,7 +74,7 @@ extension Shard {
     }
 
     private func acceptConnections(from listener: IOHandle) {
-        for _ in 0..<configuration.maxAcceptsPerTick {
+        for _ in 0..<configuration.loop.maxAcceptsPerTick {
             let outcome = acceptor.accept(from: listener)
             switch outcome {
             case .accepted(let handle, let peer):
@@ -95,7 +95,7 @@ extension Shard {
     /// Refuses waiting clients with Retry-After, at most as many as a tick accepts. Without a descriptor no
     /// connection can be kept, and they would wait in the queue for nothing.
     private func turnAway(from listener: IOHandle) {
-        for _ in 0..<configuration.maxAcceptsPerTick {
+        for _ in 0..<configuration.loop.maxAcceptsPerTick {
             guard let (handle, peer) = acceptor.acceptOnSpare(from: listener) else {
                 return
             }
@@ -105,7 +105,7 @@ extension Shard {
 
     private func pauseAccepting(_ code: Int32) {
         let isFirst = acceptor.pause(at: now)
-        _ = deadlines.schedule(.acceptPause, at: now + configuration.acceptPause)
+        _ = deadlines.schedule(.acceptPause, at: now + configuration.loop.acceptPause)
         guard isFirst else { return }
         let reason = String(cString: strerror(code))
         logger.warning("accepting paused", metadata: ["reason": "\(reason)"])
@@ -146,7 +146,7 @@ extension Shard {
     }
 
     private func addConnection(_ handle: IOHandle, of peer: NetworkAddress) {
-        let limit = configuration.maxConnections
+        let limit = configuration.admission.maxConnections
         guard services.metrics.reserve(services.metrics.connections, limit: limit) else {
             return refuse(handle, of: peer, .maxConnections)
         }
@@ -172,7 +172,7 @@ extension Shard {
         perform(.settle, on: connection)
         connection.deadline = deadlines.schedule(
             .connection(token.index),
-            at: time(ofPeerTime: connection.protocolDeadline(configuration)))
+            at: time(ofPeerTime: connection.protocolDeadline(configuration.connection)))
         metrics.add(.connectionsAccepted)
     }
 

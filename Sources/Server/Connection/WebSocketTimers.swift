@@ -25,16 +25,16 @@ enum WebSocketTimer {
 
 extension Connection {
     /// When the first time limit of a WebSocket is over; by the peers' clock.
-    func webSocketDeadline(_ configuration: ServerConfiguration) -> Instant {
+    func webSocketDeadline(_ settings: ConnectionSettings) -> Instant {
         var first = Self.noMessageDue
-        forEachTimer(configuration) { _, due in first = min(first, due) }
+        forEachTimer(settings) { _, due in first = min(first, due) }
         return first
     }
 
     /// The first time limit that is over; nil: none is.
-    func overdue(at peerTime: Instant, _ configuration: ServerConfiguration) -> WebSocketTimer? {
+    func overdue(at peerTime: Instant, _ settings: ConnectionSettings) -> WebSocketTimer? {
         var overdue: WebSocketTimer?
-        forEachTimer(configuration) { timer, due in
+        forEachTimer(settings) { timer, due in
             if overdue == nil, due <= peerTime { overdue = timer }
         }
         guard let overdue, overdue != .slowReader else { return overdue }
@@ -44,17 +44,17 @@ extension Connection {
     /// The limits that run, and when each is over.
     @inline(__always)
     private func forEachTimer(
-        _ configuration: ServerConfiguration, _ body: (WebSocketTimer, Instant) -> Void
+        _ settings: ConnectionSettings, _ body: (WebSocketTimer, Instant) -> Void
     ) {
         if let since = backlog?.overSoftLimitSince {
-            body(.slowReader, since + configuration.slowReaderTimeout)
+            body(.slowReader, since + settings.slowReaderTimeout)
         }
-        if awaitsCall { body(.noCall, phaseStart + configuration.headerTimeout) }
+        if awaitsCall { body(.noCall, phaseStart + settings.http.headerTimeout) }
         body(.slowMessage, messageDue)
-        if configuration.messageIdleTimeout > .zero {
-            body(.idleMessages, lastMessage + configuration.messageIdleTimeout)
+        if settings.webSocket.messageIdleTimeout > .zero {
+            body(.idleMessages, lastMessage + settings.webSocket.messageIdleTimeout)
         }
-        body(.silence, lastReceived + configuration.idleTimeout)
-        if !isPinged { body(.ping, lastReceived + configuration.pingInterval) }
+        body(.silence, lastReceived + settings.webSocket.idleTimeout)
+        if !isPinged { body(.ping, lastReceived + settings.webSocket.pingInterval) }
     }
 }

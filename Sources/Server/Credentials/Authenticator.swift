@@ -27,19 +27,18 @@ package struct CredentialRules: Sendable {
         self.tokens = tokens
     }
 
-    /// Reads the keys and rules that a configuration names.
-    init(_ configuration: ServerConfiguration) throws(OptionError) {
-        if let text = configuration.apiKey { try keys.add(option: text) }
-        if let path = configuration.apiKeysFile {
+    /// Reads the keys and rules that the settings name.
+    /// - Parameter secrets: other secrets that can be guessed over the network, by their options.
+    init(
+        _ settings: CredentialSettings, secrets: [(option: String, text: String?)]
+    ) throws(OptionError) {
+        if let text = settings.apiKey { try keys.add(option: text) }
+        if let path = settings.apiKeysFile {
             try keys.add(try ConfiguredFile(option: "api-keys-file", readingFrom: path))
         }
-        tokens = try TokenPolicy(configuration)
-        let ofCalls = [
-            ("telephone-secret", configuration.telephoneSecret),
-            ("twilio-auth-token", configuration.twilioAuthToken),
-            ("plivo-auth-token", configuration.plivoAuthToken),
-        ].filter { ($0.1?.utf8.count ?? .max) < APIKeys.guessableBytes }
-        guessable = (keys.guessable + ofCalls.map(\.0)).map {
+        tokens = try TokenPolicy(settings)
+        let short = secrets.filter { ($0.text?.utf8.count ?? .max) < APIKeys.guessableBytes }
+        guessable = (keys.guessable + short.map(\.option)).map {
             "\($0): a secret of fewer than \(APIKeys.guessableBytes) characters can be guessed; make "
                 + "one with `openssl rand -hex 24`"
         }
@@ -61,14 +60,14 @@ package final class Authenticator: Sendable {
     /// Sessions of a key that has no limit of its own; 0: as many as it likes.
     private let maxSessionsPerKey: Int
 
-    /// Creates one for the limits of a configuration.
-    package init(_ configuration: ServerConfiguration, rules: CredentialRules) {
+    /// Creates one for the limits of the settings.
+    package init(_ settings: CredentialSettings, rules: CredentialRules) {
         self.rules = Mutex(rules)
-        maxSessionsPerKey = configuration.maxSessionsPerKey
-        isOn = configuration.asksForCredentials || rules.keys.count > 0 || rules.tokens != nil
-        secrets = ClientSecrets(maxEntries: configuration.maxClientSecrets)
+        maxSessionsPerKey = settings.maxSessionsPerKey
+        isOn = settings.areAskedFor || rules.keys.count > 0 || rules.tokens != nil
+        secrets = ClientSecrets(maxEntries: settings.maxClientSecrets)
         failures = AddressLimits(
-            failuresPerMinute: configuration.authFailuresPerMinutePerAddress)
+            failuresPerMinute: settings.authFailuresPerMinutePerAddress)
     }
 
     /// Replaces keys and rules. Open sessions go on; client secrets made with a removed key open

@@ -106,11 +106,11 @@ extension Caller {
     /// - Throws: `.credentialSessions`, `.agentSessions`; then no place is taken.
     func grant(
         from places: SessionPlaces, _ quotas: SessionQuotas?,
-        _ configuration: ServerConfiguration, isMoved: Bool = false, at now: Instant
+        _ settings: CredentialSettings, isMoved: Bool = false, at now: Instant
     ) throws(RefusalReason) -> SessionGrant? {
-        let seconds = allowance.maxSessionSeconds ?? configuration.maxSessionSeconds
+        let seconds = allowance.maxSessionSeconds ?? settings.maxSessionSeconds
         let end = seconds > 0 ? now + .seconds(seconds) : nil
-        let most = allowance.maxSessions ?? configuration.maxSessionsPerKey
+        let most = allowance.maxSessions ?? settings.maxSessionsPerKey
         let counted = most > 0 ? principal : nil
         guard
             counted != nil || agentPlaces != nil || end != nil || subject != nil

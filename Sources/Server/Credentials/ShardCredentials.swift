@@ -71,7 +71,7 @@ extension Shard {
         on connection: Connection
     ) -> HTTPResponse {
         noteRefusal(reason, of: connection.http?.client ?? .unspecified, agent: agent)
-        let seconds = retryAfterSeconds ?? configuration.retryAfterSeconds
+        let seconds = retryAfterSeconds ?? configuration.admission.retryAfterSeconds
         return reason.failure(retryAfterSeconds: seconds).response
     }
 
@@ -96,7 +96,8 @@ extension Shard {
         }
         guard caller.allowance.allows(model: model) else { throw .model }
         let grant = try caller.grant(
-            from: services.authenticator.places, quotas(of: caller, at: client), configuration,
+            from: services.authenticator.places, quotas(of: caller, at: client),
+            configuration.credentials,
             isMoved: isMoved, at: now)
         return (parameters, grant)
     }

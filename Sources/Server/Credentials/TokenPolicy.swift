@@ -22,10 +22,10 @@ package struct TokenPolicy: Sendable {
     /// Rules without an audience and an issuer.
     package init(keys: JSONWebKeySet) { self.keys = keys }
 
-    /// Reads the keys that a configuration names; nil: it names none.
-    init?(_ configuration: ServerConfiguration) throws(OptionError) {
+    /// Reads the keys that the settings name; nil: they name none.
+    init?(_ settings: CredentialSettings) throws(OptionError) {
         var keys = JSONWebKeySet()
-        if let path = configuration.jwtKeysFile {
+        if let path = settings.jwtKeysFile {
             let file = try ConfiguredFile(option: "jwt-keys-file", readingFrom: path)
             do {
                 keys = try JSONWebKeySet(json: file.bytes)
@@ -40,7 +40,7 @@ package struct TokenPolicy: Sendable {
                 ).description
             }
         }
-        if let secret = configuration.jwtSecret {
+        if let secret = settings.jwtSecret {
             guard let key = JSONWebKey(secret: Array(secret.utf8)) else {
                 throw OptionError(
                     "jwt-secret",
@@ -51,9 +51,9 @@ package struct TokenPolicy: Sendable {
         }
         guard !keys.keys.isEmpty else { return nil }
         self.keys = keys
-        audience = configuration.jwtAudience
-        issuer = configuration.jwtIssuer
-        leewaySeconds = configuration.jwtLeewaySeconds
+        audience = settings.jwtAudience
+        issuer = settings.jwtIssuer
+        leewaySeconds = settings.jwtLeewaySeconds
     }
 
     /// Lines about keys that are left out. 10: a file of another purpose may have thousands.

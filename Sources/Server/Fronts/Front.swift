@@ -65,7 +65,8 @@ typealias FrontMaker = @Sendable (_ seeker: PlaceSeeker) -> any Front
 protocol FrontHost: AnyObject {
     /// The time of this tick.
     var now: Instant { get }
-    var configuration: ServerConfiguration { get }
+    /// The model of a session whose client names none.
+    var defaultModel: String { get }
     var metrics: ShardMetrics { get }
     var logger: Logger { get }
     var sessionContext: SessionContext { get }

@@ -112,6 +112,8 @@ extension Shard {
 }
 
 extension Shard: FrontHost {
+    var defaultModel: String { configuration.defaultModel }
+
     func parseEvent(
         _ text: [UInt8]
     ) throws(ClientEventError) -> (event: ClientEvent, wishes: ClientWishes) {

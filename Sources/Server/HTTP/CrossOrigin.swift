@@ -15,8 +15,8 @@ struct CrossOrigin {
     /// Whether every page is allowed; answers are then the same for each origin.
     private let allowsAny: Bool
 
-    init(_ configuration: ServerConfiguration) {
-        allowsAny = configuration.allowedOrigins.contains(.any)
+    init(origins: [OriginPattern]) {
+        allowsAny = origins.contains(.any)
     }
 
     /// Lets the page that sent the request read the answer; its Origin, if it has one, has been

@@ -14,11 +14,12 @@ struct RequestPolicy {
     private let hosts: [HostPattern]
     private let origins: [OriginPattern]
 
-    init(_ configuration: ServerConfiguration) {
-        origins = configuration.allowedOrigins
-        hosts =
-            configuration.allowedHosts.isEmpty
-            ? RequestPolicy.standardHosts(of: configuration.host) : configuration.allowedHosts
+    /// - Parameters:
+    ///   - host: where the server listens.
+    ///   - hosts: those that the operator names.
+    init(host: String, hosts: [HostPattern], origins: [OriginPattern]) {
+        self.origins = origins
+        self.hosts = hosts.isEmpty ? RequestPolicy.standardHosts(of: host) : hosts
     }
 
     /// The hosts where the operator names none. A server on a loopback address is only reached by

@@ -61,11 +61,11 @@ package final class MemoryBudget: Sendable {
     ///   - modelBytes: the most that embedded models take once they are used.
     ///   - readResident: the kernel's figure of resident memory; a simulation has its own.
     package init(
-        _ configuration: ServerConfiguration, modelBytes: Int = 0,
+        _ settings: MemorySettings, modelBytes: Int = 0,
         readResident: @escaping @Sendable () -> Int = { ProcessMemory.current.resident }
     ) {
-        let isLimited = configuration.maxMemoryBytes > 0
-        limit = isLimited ? configuration.maxMemoryBytes : .max
+        let isLimited = settings.maxBytes > 0
+        limit = isLimited ? settings.maxBytes : .max
         self.readResident = readResident
         self.modelBytes = modelBytes
         startBytes = isLimited ? readResident() : 0
@@ -250,12 +250,4 @@ struct MemoryAccount: Equatable {
         let parts = [("ledgers", ledgers), ("server", server), ("unaccounted", unaccounted)]
         return parts.max { $0.1 < $1.1 }?.0 ?? "server"
     }
-}
-
-extension ServerConfiguration {
-    /// The default limit: four fifths of the memory that the control group or the machine gives
-    /// the process. The rest is for a burst between two looks, and for the kernel: it takes some
-    /// 4 kB for every idle connection, and buffers bytes in sockets. Where the available memory is
-    /// not known, the limit is 0, which is none.
-    static let memoryBudget = (ProcessMemory.available ?? 0) / 5 * 4
 }

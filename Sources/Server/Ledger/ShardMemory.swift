@@ -181,7 +181,7 @@ extension Routes {
     var shortOfMemory: RouteFailure {
         .unavailable(
             "server_full", "The server has no memory for another session.",
-            retryAfterSeconds: configuration.retryAfterSeconds)
+            retryAfterSeconds: configuration.admission.retryAfterSeconds)
     }
 }
 

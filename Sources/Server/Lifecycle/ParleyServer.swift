@@ -75,21 +75,21 @@ public final class ParleyServer: Sendable {
         self.records = records
         self.library = library
         self.logger = logger
-        let threads = max(1, configuration.workerThreads)
+        let threads = max(1, configuration.workers.threads)
         let workers = WorkerPool(
-            threads: threads, maxQueued: max(0, configuration.maxQueuedJobs))
+            threads: threads, maxQueued: max(0, configuration.workers.maxQueuedJobs))
         self.workers = workers
-        addressLimits = AddressLimits(configuration)
+        addressLimits = AddressLimits(configuration.admission)
         memory = MemoryBudget(
-            configuration,
+            configuration.memory,
             modelBytes: (agents.recognizer?.serverBytes(workers: threads) ?? 0)
                 + (agents.synthesizer?.serverBytes(workers: threads) ?? 0))
-        quotas = configuration.storeAddress == nil ? QuotaTable() : SharedQuotaTable()
-        replies = ReplyDirectory(limit: configuration.maxResumableReplies)
-        sessionRecords = MemorySessionRecords(maxBytes: configuration.maxSavedSessionBytes)
+        quotas = configuration.store.address == nil ? QuotaTable() : SharedQuotaTable()
+        replies = ReplyDirectory(limit: configuration.textRequests.maxResumableReplies)
+        sessionRecords = MemorySessionRecords(maxBytes: configuration.store.maxSavedSessionBytes)
         tickets =
-            configuration.isSecure
-            ? TLSTicketKeys(period: configuration.tlsTicketPeriod, at: beginning) : nil
+            configuration.tls.isOn
+            ? TLSTicketKeys(period: configuration.tls.ticketPeriod, at: beginning) : nil
         metrics = ServerMetrics(
             shards: max(1, configuration.shards), workers: { workers.counts },
             providers: { [model = agents.model] in model.providers },
@@ -127,7 +127,7 @@ public final class ParleyServer: Sendable {
     public func run(onListening: (_ port: Int) -> Void = { _ in }) throws(ServerError) {
         ServerSignals.standing.block()
         ServerSignals.ending.block()
-        try start(listeningTo: try InheritedSockets.take(configuration))
+        try start(listeningTo: try InheritedSockets.take(configuration.listener))
         onListening(port)
         ServerSignals.standing.onEachArrival { [self] number in handleStanding(signal: number) }
         ServerSignals.ending.onFirstArrival { [self] in
@@ -156,12 +156,12 @@ public final class ParleyServer: Sendable {
         if let objection = configuration.objection { throw .invalidConfiguration(objection) }
         _ = try makeTLSContext()
         try checkServiceAuthorities()
-        let address = try ListeningSocket.resolve(configuration)
+        let address = try ListeningSocket.resolve(configuration.listener)
         let rules = try readCredentials()
         // The checks below depend on the keys: whether there are any, and whether one can be guessed.
-        let authenticator = Authenticator(configuration, rules: rules)
+        let authenticator = Authenticator(configuration.credentials, rules: rules)
         state.withLock { $0.authenticator = authenticator }
-        try checkExposure(at: address.address, named: configuration.host)
+        try checkExposure(at: address.address, named: configuration.listener.host)
         try checkSecrets(rules)
     }
 
@@ -177,7 +177,7 @@ public final class ParleyServer: Sendable {
         let tls = try makeTLSContext()
         try checkServiceAuthorities()
         let rules = try readCredentials()
-        let authenticator = Authenticator(configuration, rules: rules)
+        let authenticator = Authenticator(configuration.credentials, rules: rules)
         state.withLock { $0.authenticator = authenticator }
         var backends: [EpollIO] = []
         do throws(IOError) {
@@ -203,7 +203,7 @@ public final class ParleyServer: Sendable {
         }
         awaitShards()
         state.withLock { $0.port = port }
-        let proxies = configuration.serviceProxy.inForce { name in
+        let proxies = configuration.upstream.proxy.inForce { name in
             getenv(name).map { String(cString: $0) }
         }
         if !proxies.isEmpty {
@@ -215,10 +215,10 @@ public final class ParleyServer: Sendable {
         logger.info(
             "listening",
             metadata: [
-                "scheme": configuration.isSecure ? "https" : "http",
-                "host": "\(inherited.isEmpty ? configuration.host : "inherited")",
+                "scheme": configuration.tls.isOn ? "https" : "http",
+                "host": "\(inherited.isEmpty ? configuration.listener.host : "inherited")",
                 "port": "\(port)", "shards": "\(configuration.shards)",
-                "workers": "\(configuration.workerThreads)",
+                "workers": "\(configuration.workers.threads)",
                 "start_ms": "\((MonotonicClock.now - beginning).wholeMilliseconds)",
             ])
     }
@@ -235,27 +235,29 @@ public final class ParleyServer: Sendable {
     /// One listening socket per shard, or more where a server that shares the port had more, all on
     /// the same port.
     private func bindSockets() throws(ServerError) -> ([ListeningSocket], PortHandover?) {
-        let address = try ListeningSocket.resolve(configuration)
-        try checkExposure(at: address.address, named: configuration.host)
-        if !configuration.sharesPort { try ListeningSocket.checkUnused(address, configuration) }
-        var sockets: [ListeningSocket] = []
-        if configuration.port == 0 {
-            sockets.append(try ListeningSocket(address, port: 0, configuration))
+        let address = try ListeningSocket.resolve(configuration.listener)
+        try checkExposure(at: address.address, named: configuration.listener.host)
+        if !configuration.listener.sharesPort {
+            try ListeningSocket.checkUnused(address, configuration.listener)
         }
-        let port = sockets.first?.port ?? configuration.port
+        var sockets: [ListeningSocket] = []
+        if configuration.listener.port == 0 {
+            sockets.append(try ListeningSocket(address, port: 0, configuration.listener))
+        }
+        let port = sockets.first?.port ?? configuration.listener.port
         var handover: PortHandover?
-        if configuration.sharesPort {
+        if configuration.listener.sharesPort {
             do throws(HandoverError) {
                 let name = address.name(withPort: port)
                 let (joined, passedOn) = try PortHandover.join(name)
                 handover = joined
-                sockets += passedOn.map { ListeningSocket(passedOn: $0, configuration) }
+                sockets += passedOn.map { ListeningSocket(passedOn: $0, configuration.listener) }
             } catch {
                 warnOfHandover(error)
             }
         }
         while sockets.count < configuration.shards {
-            sockets.append(try ListeningSocket(address, port: port, configuration))
+            sockets.append(try ListeningSocket(address, port: port, configuration.listener))
         }
         do throws(HandoverError) {
             for socket in sockets { try handover?.offer(socket.handle) }
@@ -274,8 +276,8 @@ public final class ParleyServer: Sendable {
     }
 
     /// Drains: accepts no new connections, lets turns in flight finish, and closes every session
-    /// with 1012 (service restart). Then `run()` returns, after at most `drainDelay`,
-    /// `drainTimeout` and `closeTimeout` together. Any thread.
+    /// with 1012 (service restart). Then `run()` returns, after at most the
+    /// delay and the timeout of DrainSettings and `ConnectionSettings.closeTimeout` together. Any thread.
     public func drain() {
         guard !metrics.isDraining.exchange(true, ordering: .relaxed) else { return }
         logger.info(
@@ -283,9 +285,9 @@ public final class ParleyServer: Sendable {
             metadata: [
                 "sessions": "\(metrics.sessions.load(ordering: .relaxed))",
                 "connections": "\(metrics.connections.load(ordering: .relaxed))",
-                "timeout_ms": "\(configuration.drainTimeout.wholeMilliseconds)",
+                "timeout_ms": "\(configuration.drain.timeout.wholeMilliseconds)",
             ])
-        for drain in state.withLock({ $0.drains }) { drain(configuration.drainDelay) }
+        for drain in state.withLock({ $0.drains }) { drain(configuration.drain.delay) }
     }
 
     /// Stops accepting, and closes every session with 1001 without waiting for its turn. Then
@@ -322,7 +324,7 @@ public final class ParleyServer: Sendable {
         on backends: [EpollIO], listeningTo sockets: [ListeningSocket],
         _ handover: PortHandover?, tls: TLSContext?
     ) throws(ServerError) {
-        let duty = configuration.sharesPort ? ListeningDuty.shared : .own
+        let duty = configuration.listener.sharesPort ? ListeningDuty.shared : .own
         for (index, backend) in backends.enumerated() {
             let own = stride(from: index, to: sockets.count, by: backends.count)
             let shard = try startShard(
@@ -350,8 +352,9 @@ public final class ParleyServer: Sendable {
     /// Reads the files of TLS, of credentials and of keys that sign anew. Any thread.
     public func reload() {
         guard
-            configuration.isSecure || configuration.hasCredentialFiles || agents.rereadKeys != nil
-                || agents.rereadProfiles != nil || configuration.serviceCA != nil
+            configuration.tls.isOn || configuration.credentials.haveFiles
+                || agents.rereadKeys != nil
+                || agents.rereadProfiles != nil || configuration.upstream.authorities != nil
                 || records?.isReloadable == true
         else {
             logger.info(
@@ -430,7 +433,7 @@ public final class ParleyServer: Sendable {
     /// Reads the files of credentials anew. Open sessions go on; client secrets made with a removed
     /// key open nothing more. Files that cannot be used change nothing, and are logged. Any thread.
     public func reloadCredentials() {
-        guard configuration.hasCredentialFiles,
+        guard configuration.credentials.haveFiles,
             let authenticator = state.withLock({ $0.authenticator })
         else { return }
         do throws(ServerError) {
@@ -446,7 +449,8 @@ public final class ParleyServer: Sendable {
 
     private func readCredentials() throws(ServerError) -> CredentialRules {
         do throws(OptionError) {
-            let rules = try CredentialRules(configuration)
+            let rules = try CredentialRules(
+                configuration.credentials, secrets: configuration.telephone.secrets)
             for warning in rules.tokens?.warnings ?? [] { logger.warning("\(warning)") }
             return rules
         } catch {
@@ -457,7 +461,7 @@ public final class ParleyServer: Sendable {
     /// Refuses secrets that other machines could guess, unless the configuration demands it; warns of
     /// them where only this machine can connect.
     private func checkSecrets(_ rules: CredentialRules) throws(ServerError) {
-        if let line = rules.guessable.first, !configuration.insecure,
+        if let line = rules.guessable.first, !configuration.credentials.insecure,
             let host = state.withLock({ $0.exposedHost })
         {
             throw .guessable(host: host, line: line)
@@ -467,7 +471,7 @@ public final class ParleyServer: Sendable {
 
     /// A file that cannot be read, or is damaged, would fail every request to a service.
     private func checkServiceAuthorities() throws(ServerError) {
-        guard let path = configuration.serviceCA else { return }
+        guard let path = configuration.upstream.authorities else { return }
         do throws(OptionError) {
             _ = try CertificateList(ConfiguredFile(option: "service-ca", readingFrom: path))
         } catch {
@@ -482,9 +486,10 @@ public final class ParleyServer: Sendable {
     ) throws(ServerError) {
         guard !address.isLoopback else { return }
         state.withLock { $0.exposedHost = host }
-        let isGuarded = configuration.asksForCredentials || configuration.asksForCertificates
-        guard isGuarded || configuration.insecure else { throw .exposed(host: host) }
-        if configuration.asksForCredentials, !configuration.isSecure {
+        let isGuarded =
+            configuration.credentials.areAskedFor || configuration.tls.asksForCertificates
+        guard isGuarded || configuration.credentials.insecure else { throw .exposed(host: host) }
+        if configuration.credentials.areAskedFor, !configuration.tls.isOn {
             logger.warning(
                 """
                 credentials and speech cross the network in plain: give --tls-cert and --tls-key, \
@@ -496,9 +501,9 @@ public final class ParleyServer: Sendable {
 
     private func makeTLSContext() throws(ServerError) -> TLSContext? {
         do throws(OptionError) {
-            guard let tickets, let material = try TLSMaterial(configuration) else { return nil }
+            guard let tickets, let material = try TLSMaterial(configuration.tls) else { return nil }
             let context = try TLSContext(
-                material, clients: configuration.tlsClientAuthentication, tickets: tickets,
+                material, clients: configuration.tls.clientAuthentication, tickets: tickets,
                 at: MonotonicClock.now)
             for warning in context.warnings { logger.warning("\(warning)") }
             return context
@@ -546,10 +551,11 @@ public final class ParleyServer: Sendable {
         services.tls = tls
         services.makeUpstream = { [configuration] in
             UpstreamHTTP(
-                loop: $0, executor: $1, authorities: configuration.serviceCA,
-                proxy: configuration.serviceProxy.curlOption)
+                loop: $0, executor: $1, authorities: configuration.upstream.authorities,
+                proxy: configuration.upstream.proxy.curlOption)
         }
-        services.makeRedis = { [authorities = configuration.serviceCA, logger, services] in
+        services.makeRedis = {
+            [authorities = configuration.upstream.authorities, logger, services] in
             RedisClient(
                 loop: $0, executor: $1, authorities: authorities, logger: logger,
                 drawDelay: services.drawDelay)
@@ -581,13 +587,13 @@ public final class ParleyServer: Sendable {
     /// that does not is no error before the descriptors are needed.
     private func raiseDescriptorLimit() {
         guard let limit = DescriptorLimit.raise(),
-            !DescriptorLimit.suffices(limit, maxConnections: configuration.maxConnections)
+            !DescriptorLimit.suffices(limit, maxConnections: configuration.admission.maxConnections)
         else { return }
         logger.warning(
             "fewer files may be open than max-connections needs; raise the limit with ulimit -n",
             metadata: [
                 "open_files": "\(limit)",
-                "needed": "\(configuration.maxConnections + DescriptorLimit.reserved)",
+                "needed": "\(configuration.admission.maxConnections + DescriptorLimit.reserved)",
             ])
     }
 }

@@ -96,10 +96,10 @@ struct Shutdown {
     private let jitter: Duration
     private let closeTimeout: Duration
 
-    init(_ configuration: ServerConfiguration) {
-        timeout = configuration.drainTimeout
-        jitter = configuration.drainJitter
-        closeTimeout = configuration.closeTimeout
+    init(_ settings: DrainSettings, closeTimeout: Duration) {
+        timeout = settings.timeout
+        jitter = settings.jitter
+        self.closeTimeout = closeTimeout
     }
 
     /// Whether the shard takes nothing new and ends once its connections have.

@@ -16,7 +16,7 @@ extension Shard {
     /// Runs what agents' tasks have to do, up to a tick's share.
     func runJobs() {
         journal.meter.beginJobs(at: now)
-        let ran = agents.executor.runJobs(atMost: configuration.maxJobsPerTick)
+        let ran = agents.executor.runJobs(atMost: configuration.loop.maxJobsPerTick)
         journal.meter.endJobs(ran: ran, left: agents.executor.jobCount)
     }
 

@@ -10,19 +10,19 @@ import Session
 extension Shard {
     /// The quotas of a session; nil: it has none.
     func quotas(of caller: Caller, at client: NetworkAddress) -> SessionQuotas? {
-        let configuration = configuration
+        let settings = configuration.quotas
         var accounts: [QuotaAccount] = []
         if let principal = caller.principal {
-            let quotas = caller.allowance.quotas.completed(by: configuration.quotasPerKey)
+            let quotas = caller.allowance.quotas.completed(by: settings.perKey)
             accounts.append(QuotaAccount(subject: .principal(principal), quotas: quotas))
         }
-        if !configuration.quotasPerAddress.isEmpty, !fixtures.admission.isUnlimited(client) {
+        if !settings.perAddress.isEmpty, !fixtures.admission.isUnlimited(client) {
             accounts.append(
                 QuotaAccount(
-                    subject: .address(client.subscriber), quotas: configuration.quotasPerAddress))
+                    subject: .address(client.subscriber), quotas: settings.perAddress))
         }
         return SessionQuotas(
-            own: configuration.quotasPerSession, accounts: accounts, in: services.quotas)
+            own: settings.perSession, accounts: accounts, in: services.quotas)
     }
 
     /// Counts a refusal, and returns its answer over HTTP.

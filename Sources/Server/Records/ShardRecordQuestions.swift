@@ -10,7 +10,7 @@ import Session
 
 extension Shard {
     /// Bytes that an answer may have: the connection must be able to queue it beside its head.
-    private var maxRecordBytes: Int { configuration.maxQueuedOutputBytes / 2 }
+    private var maxRecordBytes: Int { configuration.connection.maxQueuedOutputBytes / 2 }
 
     /// Answers a request for ended sessions.
     /// - Returns: the answer where it comes at once; nil: the library is asked.
@@ -27,7 +27,7 @@ extension Shard {
         let question: RecordQuestion
         do throws(ClientEventError) {
             question = try RecordRoutes.question(
-                of: request, to: route, maxBytes: configuration.softQueuedOutputBytes)
+                of: request, to: route, maxBytes: configuration.connection.softQueuedOutputBytes)
         } catch {
             return HTTPResponse(badRequest: error)
         }

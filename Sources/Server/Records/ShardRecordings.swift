@@ -12,7 +12,7 @@ extension Shard {
     /// recorded.
     private func recordingRule(of live: LiveSession) -> RecordingRule {
         guard services.recordings != nil else { return .none }
-        return live.grant?.recording ?? configuration.recordings
+        return live.grant?.recording ?? configuration.recordings.rule
     }
 
     /// Whether a session is recorded because its client has said that the user agrees.
@@ -32,7 +32,7 @@ extension Shard {
     }
 
     private func startRecording(_ live: LiveSession) {
-        let beep = configuration.recordingBeepSeconds
+        let beep = configuration.recordings.beepSeconds
         live.session.beginRecording(
             beepEvery: beep > 0 ? .seconds(beep) : nil, isContinued: live.isContinued, at: now)
     }

@@ -110,7 +110,7 @@ extension Shard {
     /// A session that was claimed does not go on here: others may claim it.
     func release(_ sessionID: String, fence: UInt64) {
         returning.store.sessions.release(
-            sessionID, fence: fence, lifetime: configuration.resumeWindow)
+            sessionID, fence: fence, lifetime: configuration.resume.window)
     }
 
     /// Another server that is alive has the session: the client is led there.
@@ -166,7 +166,7 @@ extension Shard {
         }
         let log = ResumeLog(
             lines: fields[SavedResume.logName] ?? [], first: resume.first,
-            limit: configuration.maxResumeBytes)
+            limit: configuration.resume.maxBytes)
         var privateCalls: PrivateCalls?
         if let field = fields[PrivateCalls.fieldName] {
             privateCalls = PrivateCalls(field: field, parser: JSONParser())
@@ -182,7 +182,7 @@ extension Shard {
         let resume = ResumeState(
             random: services.makeRandomBytes(ResumeSecret.byteCount),
             shown: claimed.claim.handle.secret, epoch: claimed.resume.epoch, log: claimed.log,
-            window: configuration.resumeWindow, at: now)
+            window: configuration.resume.window, at: now)
         resume.principal = claimed.resume.principal
         live.resume = resume
         // No number of an event id is used twice in the session, on whichever server.

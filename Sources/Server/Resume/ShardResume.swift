@@ -16,10 +16,10 @@ extension Shard {
     func makeResumable(
         _ live: LiveSession, of principal: SHA256Digest? = nil
     ) {
-        guard configuration.resumeWindow > .zero, live.resume == nil else { return }
+        guard configuration.resume.window > .zero, live.resume == nil else { return }
         let resume = ResumeState(
             random: services.makeRandomBytes(ResumeState.randomByteCount),
-            window: configuration.resumeWindow, at: now)
+            window: configuration.resume.window, at: now)
         resume.principal = principal?.hexadecimal()
         live.resume = resume
         beginStoring(live, resume, principal: resume.principal)
@@ -82,7 +82,7 @@ extension Shard {
             resume.noteFirst()
         } else {
             scratch.withUnsafeBytes {
-                resume.note($0, limit: configuration.maxResumeBytes, at: now)
+                resume.note($0, limit: configuration.resume.maxBytes, at: now)
             }
         }
         review(live)

@@ -93,7 +93,7 @@ extension Shard {
         connections.insert(connection)
         connection.deadline = deadlines.schedule(
             .connection(token.index),
-            at: time(ofPeerTime: connection.protocolDeadline(configuration)))
+            at: time(ofPeerTime: connection.protocolDeadline(configuration.connection)))
         connection.http?.beginServing()
         perform(connection.hasOutput ? [.settle, .flush] : .settle, on: connection)
         var pending = client.pending

@@ -11,10 +11,10 @@ import Session
 extension Shard {
     /// How long the record of a session is kept that is not written any more. Three windows: a
     /// session at rest is written once a window, with its new handle.
-    var recordLifetime: Duration { configuration.resumeWindow * 3 }
+    var recordLifetime: Duration { configuration.resume.window * 3 }
     /// How long the last state of a session is kept for a client that comes too late. 10 windows: the
     /// conversation is all that is left of it.
-    private var afterlife: Duration { configuration.resumeWindow * 10 }
+    private var afterlife: Duration { configuration.resume.window * 10 }
 
     // MARK: Writing
 
@@ -123,7 +123,7 @@ extension Shard {
         noteEnd(SessionEnd(.continuedElsewhere), of: live)
         step(live) { $0.handOver(at: now) }
         guard !live.hasEnded else { return }
-        writeLast(of: live, resume, stored, lifetime: configuration.resumeWindow)
+        writeLast(of: live, resume, stored, lifetime: configuration.resume.window)
         metrics.add(.sessionsHandedOver)
     }
 

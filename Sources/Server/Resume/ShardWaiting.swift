@@ -74,7 +74,7 @@ extension Shard {
     /// The entry of a session that waits has expired; it is given a new one in any case.
     func handleWaitingDeadline(of live: LiveSession) {
         returning.waiting[live.token]?.timer = deadlines.schedule(
-            .session(live.token), at: now + configuration.closeTimeout)
+            .session(live.token), at: now + configuration.connection.closeTimeout)
         serveTimers(of: live)
         if live.session.hasUnheardAudio, !sessionContext.isTickSpent {
             sessionContext.beginShare()
@@ -85,7 +85,7 @@ extension Shard {
         let soonest = Instant(nanoseconds: now.nanoseconds + 1)
         let next =
             live.session.hasUnheardAudio
-            ? soonest : nextDeadline(of: live) ?? now + configuration.closeTimeout
+            ? soonest : nextDeadline(of: live) ?? now + configuration.connection.closeTimeout
         deadlines.reschedule(timer, at: max(next, soonest))
     }
 
@@ -100,7 +100,7 @@ extension Shard {
     }
 
     private func reservePlace(toWait live: LiveSession) -> Bool {
-        let reserve = { [services, limit = configuration.maxDetachedSessions] in
+        let reserve = { [services, limit = configuration.resume.maxDetachedSessions] in
             services.metrics.reserve(services.metrics.detached, limit: limit)
         }
         if let one = returning.waiting.beyondShare(of: live.work.caller) { endWaiting(at: one) }
@@ -120,7 +120,9 @@ extension Shard {
     /// More sessions are open than there are places, because waiting ones do not keep others out: one
     /// of them ends, here or on the shard where the most wait.
     func endWaitingForPlace() {
-        guard services.metrics.sessions.load(ordering: .relaxed) > configuration.maxSessions else {
+        guard
+            services.metrics.sessions.load(ordering: .relaxed) > configuration.admission.maxSessions
+        else {
             return
         }
         if let first = returning.waiting.first {
@@ -171,7 +173,7 @@ extension ServerConfiguration {
     /// Sessions of one caller that may wait on one shard: half of those that may wait at all, over all
     /// shards.
     func detachedShare(of metrics: ServerMetrics) -> Int {
-        let most = min(maxDetachedSessions, maxSessions) / 2
+        let most = min(resume.maxDetachedSessions, admission.maxSessions) / 2
         return max(Self.leastDetachedShare, most / max(1, metrics.shards.count))
     }
 }

@@ -54,9 +54,9 @@ package struct AsyncAPIDocument {
         json.object("servers") { json in
             json.object("parley") { json in
                 json.member("host", "{host}")
-                json.member("protocol", configuration.isSecure ? "wss" : "ws")
+                json.member("protocol", configuration.tls.isOn ? "wss" : "ws")
                 json.member("description", "The server that serves this document.")
-                if configuration.asksForCredentials {
+                if configuration.credentials.areAskedFor {
                     json.array("security") { json in
                         json.reference("#/components/securitySchemes/bearer")
                         json.reference("#/components/securitySchemes/subprotocol")
@@ -65,7 +65,7 @@ package struct AsyncAPIDocument {
                 json.object("variables") { json in
                     json.object("host") { json in
                         json.member("description", "Its name and port.")
-                        json.member("default", "127.0.0.1:\(configuration.port)")
+                        json.member("default", "127.0.0.1:\(configuration.listener.port)")
                     }
                 }
             }

@@ -64,7 +64,7 @@ package struct OpenAPIDocument {
                 writer.object(key) { writer in
                     writer.json.member("operationId", operationID(method, route.path))
                     writer.json.member("summary", route.summary)
-                    if route.access > .open, configuration.asksForCredentials {
+                    if route.access > .open, configuration.credentials.areAskedFor {
                         writer.array("security") { writer in
                             writer.object { writer in
                                 writer.array("bearer") { _ in }

@@ -311,28 +311,28 @@ struct Routes: Sendable {
     /// Whether every place has a session that is used: those that wait for their clients give theirs.
     private var isFull: Bool {
         metrics.sessions.load(ordering: .relaxed) - metrics.detached.load(ordering: .relaxed)
-            >= configuration.maxSessions
+            >= configuration.admission.maxSessions
     }
 
     /// The answer once the server takes no new session. Load balancers see it at `/readyz` first.
     var stopping: RouteFailure {
         .unavailable(
             "server_stopping", "The server is stopping.",
-            retryAfterSeconds: configuration.retryAfterSeconds)
+            retryAfterSeconds: configuration.admission.retryAfterSeconds)
     }
 
     /// The answer when every place for a session is taken.
     var full: RouteFailure {
         .unavailable(
             "server_full", "The server has no place for another session.",
-            retryAfterSeconds: configuration.retryAfterSeconds)
+            retryAfterSeconds: configuration.admission.retryAfterSeconds)
     }
 
     /// The answer to a client whose session another version of the server has saved.
     var otherVersion: RouteFailure {
         .unavailable(
             "session_version", "Another version of the server has saved this session.",
-            retryAfterSeconds: configuration.retryAfterSeconds)
+            retryAfterSeconds: configuration.admission.retryAfterSeconds)
     }
 
     /// The answer while the store of sessions does not answer every shard.
@@ -341,11 +341,11 @@ struct Routes: Sendable {
         let name = cause.map { " (\($0))" } ?? ""
         return .unavailable(
             "store_unavailable", "The store of sessions is of no use\(name).",
-            retryAfterSeconds: configuration.retryAfterSeconds)
+            retryAfterSeconds: configuration.admission.retryAfterSeconds)
     }
 
     private var isStoreAway: Bool {
-        configuration.storeAddress != nil
+        configuration.store.address != nil
             && metrics.total(of: .storeConnected) < metrics.shards.count
     }
 

@@ -98,7 +98,8 @@ extension Shard {
         var rest = bytes
         while connection.state == .http, let http = connection.http,
             let event = http.nextEvent(
-                in: &rest, hasOutput: !connection.output.isEmpty, at: peerClock, configuration)
+                in: &rest, hasOutput: !connection.output.isEmpty, at: peerClock,
+                configuration.connection.http)
         {
             switch event {
             case .request(let request): answer(request, followedBy: rest, on: connection)

@@ -131,7 +131,7 @@ extension Shard {
     func mayKnowCauses(
         _ caller: Caller, _ request: HTTPRequest, on connection: Connection
     ) -> Bool {
-        configuration.explainsFailures && caller.access == .operator
+        configuration.log.explainsFailures && caller.access == .operator
             && isLocal(request, on: connection)
     }
 
@@ -193,7 +193,8 @@ extension Shard {
         switch refusal {
         case .credential(let reason):
             noteRefusal(reason, of: seeker.client, agent: seeker.profile?.name)
-            return reason.failure(retryAfterSeconds: configuration.retryAfterSeconds).response
+            return reason.failure(retryAfterSeconds: configuration.admission.retryAfterSeconds)
+                .response
         case .quota(let refusal): return refuse(refusal, of: seeker.client)
         case .memoryIsShort: return fixtures.routes.shortOfMemory.response
         case .serverIsFull: return fixtures.routes.full.response
@@ -209,7 +210,7 @@ extension Shard {
     /// used.
     private func reserveSession() -> Bool {
         let all = services.metrics
-        let limit = configuration.maxSessions + all.detached.load(ordering: .relaxed)
+        let limit = configuration.admission.maxSessions + all.detached.load(ordering: .relaxed)
         guard all.reserve(all.sessions, limit: limit) else {
             metrics.add(.sessionsRefused)
             logger.debug("session refused", metadata: ["reason": "max-sessions"])
@@ -241,7 +242,7 @@ extension Shard {
         connection.phaseStart = peerClock
         connection.state = .webSocket
         connection.webSocket = WebSocketConnection(
-            role: .server, limits: configuration.webSocketLimits,
+            role: .server, limits: configuration.connection.webSocket.parserLimits,
             takesCompressed: agreement != nil)
         if let agreement { adopt(agreement, on: connection) }
         scheduleClose(of: connection)

@@ -6,10 +6,10 @@ import Codec
 extension Route {
     /// Routes for the carriers that are switched on.
     static func telephone(_ configuration: ServerConfiguration) -> [Route] {
-        let carriers = TelephoneCarrier.allCases.filter(configuration.telephone.contains)
+        let carriers = TelephoneCarrier.allCases.filter(configuration.telephone.carriers.contains)
         return carriers.flatMap { carrier in
             let path = "/\(carrier.rawValue)"
-            let hasSecret = configuration.telephoneSecret != nil
+            let hasSecret = configuration.telephone.secret != nil
             return (hasSecret ? [path, "\(path)/{secret}"] : [path]).map { path in
                 Route(
                     path: path, methods: [.get], access: .session, pages: .sameOrigin,

@@ -119,21 +119,22 @@ package final class Shard<Backend: IO> {
         metrics = services.metrics.shards[services.index]
         memory = ShardMemory(services)
         output = OutputSchedule(
-            softLimit: configuration.softQueuedOutputBytes,
-            hardLimit: configuration.maxQueuedOutputBytes)
+            softLimit: configuration.connection.softQueuedOutputBytes,
+            hardLimit: configuration.connection.maxQueuedOutputBytes)
         fixtures = ShardFixtures(io: io, services)
         acceptor = Acceptor(io: io)
-        shutdown = Shutdown(configuration)
-        textRequests = TextRequests(configuration)
+        shutdown = Shutdown(
+            configuration.drain, closeTimeout: configuration.connection.closeTimeout)
+        textRequests = TextRequests(configuration.textRequests)
         workspace = MessageWorkspace(configuration)
-        tickWork = TickWork(configuration)
+        tickWork = TickWork(configuration.loop)
         clock = ShardClock(at: io.now)
         journal = ShardJournal(services, at: clock.now)
         inbox = ShardInbox(wake: io.wake)
         let executor = ShardExecutor(wake: io.wake)
         upstreams = ShardUpstreams(io: io, services, executor)
         agents = ShardAgents(services, executor, upstreams.http, upstreams.redis, at: io.now)
-        clients = ShardClients(configuration, workRate: fixtures.rules.workRate)
+        clients = ShardClients(configuration.telephone, workRate: fixtures.rules.workRate)
         returning = ReturningSessions(services, redis: upstreams.redis, now: { io.now })
         sessionContext = SessionContext(services)
         agents.executor.adoptThread()
@@ -344,7 +345,7 @@ package final class Shard<Backend: IO> {
 
     /// Connections whose places in the tables are reserved.
     static func reservedPlaces(_ configuration: ServerConfiguration) -> Int {
-        min(configuration.maxConnections, maxReservedPlaces)
+        min(configuration.admission.maxConnections, maxReservedPlaces)
     }
     /// Deadlines that expire in one tick; the others wait for the next. 1,024 take less than a
     /// millisecond. After an absence, the deadlines of all connections may be due at once.
@@ -415,8 +416,8 @@ extension SessionContext {
             makesHypotheses: agents.recognizer?.makesHypotheses ?? false,
             abilities: { [model = agents.model] in model.abilities(of: $0) },
             hasSynthesizer: agents.synthesizer != nil,
-            notUnderstood: configuration.notUnderstoodPhrase,
-            apology: configuration.apologyPhrase, toolServers: agents.toolServers?.policy,
+            notUnderstood: configuration.phrases.notUnderstood,
+            apology: configuration.phrases.apology, toolServers: agents.toolServers?.policy,
             codecs: configuration.codecs)
     }
 }

@@ -21,13 +21,18 @@ struct ShardFixtures {
         routes = Routes(
             configuration: configuration, metrics: services.metrics,
             publicKeys: services.agents.publicKeys, added: services.routes)
-        admission = Admission(configuration, limits: services.addressLimits)
+        admission = Admission(
+            configuration.admission, host: configuration.listener.host,
+            limits: services.addressLimits)
         wire = services.tls.map { [chunks] context in
-            TLSWire(context: context, io: io, chunks: chunks, configuration: configuration)
+            TLSWire(
+                context: context, io: io, chunks: chunks, settings: configuration.tls,
+                readBufferBytes: configuration.loop.readBufferBytes)
         }
-        readBuffer = .allocate(byteCount: configuration.readBufferBytes, alignment: 64)
-        compression = ShardCompression(configuration)
-        rules = MessageRules(configuration)
+        readBuffer = .allocate(byteCount: configuration.loop.readBufferBytes, alignment: 64)
+        compression = ShardCompression(
+            configuration.compression, configuration.connection.webSocket)
+        rules = MessageRules(configuration.connection.webSocket)
     }
 }
 
@@ -45,9 +50,9 @@ struct TickWork {
     /// Audio that all its sessions together hear in one tick, in samples at 16 kHz.
     let maxSamples: Int
 
-    init(_ configuration: ServerConfiguration) {
+    init(_ settings: LoopSettings) {
         maxSamples = SampleRate.hz16000.samples(
-            inMilliseconds: Int(clamping: configuration.maxAudioPerTick.wholeMilliseconds))
+            inMilliseconds: Int(clamping: settings.maxAudioPerTick.wholeMilliseconds))
     }
 }
 
@@ -60,7 +65,7 @@ struct ShardMemory {
     init(_ services: ShardServices) {
         ledgers = LedgerKeeper(
             metrics: services.metrics.shards[services.index],
-            maxBytes: services.configuration.maxConnectionMemoryBytes)
+            maxBytes: services.configuration.memory.maxConnectionBytes)
         watch = MemoryWatch(
             budget: services.memory, metrics: services.metrics, shard: services.index)
     }
@@ -74,7 +79,7 @@ struct ShardJournal {
 
     init(_ services: ShardServices, at now: Instant) {
         sessionLog = SessionLog(
-            logger: services.logger, includesContent: services.configuration.logContent,
+            logger: services.logger, includesContent: services.configuration.log.includesContent,
             failures: services.metrics.recentFailures)
         meter = TickMeter(at: now)
     }
@@ -100,9 +105,9 @@ struct ShardClients {
     let switchboard = Switchboard()
     let telephoneAccess: TelephoneAccess
 
-    init(_ configuration: ServerConfiguration, workRate: TokenRate) {
+    init(_ settings: TelephoneSettings, workRate: TokenRate) {
         work = WorkBudgets(rate: workRate)
-        telephoneAccess = TelephoneAccess(configuration)
+        telephoneAccess = TelephoneAccess(settings)
     }
 }
 
@@ -171,6 +176,7 @@ struct ShardUpstreams<Backend: IO> {
         redisPort = UpstreamPort(io: io, kind: .redis)
         redis = services.makeRedis?(redisPort, executor.task)
         relayPort = UpstreamPort(io: io, kind: .relay)
-        relays = NodeRelays(loop: relayPort, authorities: services.configuration.serviceCA)
+        relays = NodeRelays(
+            loop: relayPort, authorities: services.configuration.upstream.authorities)
     }
 }

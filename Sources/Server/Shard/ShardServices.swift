@@ -100,12 +100,12 @@ package struct ShardServices {
         profiles = AgentDirectory(agents.profiles)
         self.pool = pool
         self.metrics = metrics
-        addressLimits = AddressLimits(configuration)
-        authenticator = Authenticator(configuration, rules: CredentialRules())
+        addressLimits = AddressLimits(configuration.admission)
+        authenticator = Authenticator(configuration.credentials, rules: CredentialRules())
         quotas = QuotaTable()
-        replies = ReplyDirectory(limit: configuration.maxResumableReplies)
-        sessionRecords = MemorySessionRecords(maxBytes: configuration.maxSavedSessionBytes)
-        memory = MemoryBudget(configuration)
+        replies = ReplyDirectory(limit: configuration.textRequests.maxResumableReplies)
+        sessionRecords = MemorySessionRecords(maxBytes: configuration.store.maxSavedSessionBytes)
+        memory = MemoryBudget(configuration.memory)
         self.logger = logger
     }
 }

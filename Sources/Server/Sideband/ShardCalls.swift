@@ -74,7 +74,7 @@ extension Shard {
     func beginFinding(
         chat: String, _ request: HTTPRequest, by caller: Caller, on connection: Connection
     ) -> HTTPResponse? {
-        guard asksNodes(caller), configuration.maxResumableReplies > 0 else {
+        guard asksNodes(caller), configuration.textRequests.maxResumableReplies > 0 else {
             return AwaitedCall.Wish.chat.missing
         }
         guard !sidebands.isFull else { return RouteFailure.tooManyCalls.response }

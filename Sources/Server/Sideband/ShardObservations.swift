@@ -17,7 +17,7 @@ extension Shard {
         _ link: SidebandLink, to live: LiveSession, answer: (CallAnswer) -> Void
     ) {
         let observation = sidebands.observations[live.token] ?? SessionObservation()
-        switch observation.objection(to: link, atMost: configuration.maxSidebandsPerSession) {
+        switch observation.objection(to: link, atMost: configuration.sidebands.maxPerSession) {
         case .tooMany: return answer(.refused(.tooManySidebands))
         case .toolsTaken: return answer(.refused(.sidebandToolsTaken))
         case nil: break
@@ -153,7 +153,7 @@ extension Shard {
     /// Handles events of sidebands, at most a connection's share of them in one tick, by their price.
     /// Those for a session that has yet to hear the rest of a long message wait.
     func handleSidebandInputs() {
-        var share = configuration.maxMessagesPerTick
+        var share = configuration.loop.maxMessagesPerTick
         while share > 0, let input = takeSidebandInput() {
             // First, so that the sideband's ledger is right once the events that follow have come.
             input.link.noteHandled(input.text)

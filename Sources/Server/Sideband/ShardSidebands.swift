@@ -102,7 +102,7 @@ extension Shard {
             return closeWebSocket(
                 connection, .unsupportedData, reason: "A sideband sends no binary messages.")
         }
-        guard sideband.link.inputBytes <= configuration.maxSidebandQueuedBytes,
+        guard sideband.link.inputBytes <= configuration.sidebands.maxQueuedBytes,
             sideband.link.inputCount < SidebandLink.maxInputs
         else {
             metrics.add(.sidebandsCutOff)
@@ -125,5 +125,7 @@ extension Shard {
 
 extension ServerConfiguration {
     /// Bytes that may wait for a sideband. No more than for any connection, so that it gets its Close.
-    var maxBytesForSideband: Int { min(maxSidebandQueuedBytes, maxQueuedOutputBytes) }
+    var maxBytesForSideband: Int {
+        min(sidebands.maxQueuedBytes, connection.maxQueuedOutputBytes)
+    }
 }

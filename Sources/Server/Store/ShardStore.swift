@@ -22,7 +22,7 @@ final class ShardStore {
     /// The store that the configuration names. Nothing is sent yet.
     init(_ services: ShardServices, redis: RedisClient?, now: @escaping () -> Instant) {
         let metrics = services.metrics.shards[services.index]
-        guard let redis, let address = services.configuration.storeAddress else {
+        guard let redis, let address = services.configuration.store.address else {
             sessions =
                 services.makeSessionStore?(now)
                 ?? MemorySessionStore(services.sessionRecords, now: now)
@@ -124,9 +124,4 @@ extension Shard {
             metrics.set(trouble.storeMetric, to: returning.store.link?.trouble == trouble ? 1 : 0)
         }
     }
-}
-
-extension ServerConfiguration {
-    /// The Redis server that keeps sessions; nil: they are kept in memory.
-    var storeAddress: RedisAddress? { RedisAddress(store) }
 }

@@ -24,16 +24,16 @@ package struct TLSMaterial: Sendable {
         self.ocsp = ocsp
     }
 
-    /// Reads the files that the configuration names; nil: it names none, TLS is off.
-    init?(_ configuration: ServerConfiguration) throws(OptionError) {
-        guard let certificate = configuration.tlsCertificate, let key = configuration.tlsKey
+    /// Reads the files that the settings name; nil: they name none, TLS is off.
+    init?(_ settings: TLSSettings) throws(OptionError) {
+        guard let certificate = settings.certificate, let key = settings.key
         else { return nil }
         self.certificate = try ConfiguredFile(option: "tls-cert", readingFrom: certificate)
         self.key = try ConfiguredFile(option: "tls-key", readingFrom: key)
-        if let path = configuration.tlsClientCA {
+        if let path = settings.clientCA {
             clientCA = try ConfiguredFile(option: "tls-client-ca", readingFrom: path)
         }
-        if let path = configuration.tlsOCSP {
+        if let path = settings.ocsp {
             ocsp = try ConfiguredFile(option: "tls-ocsp", readingFrom: path)
         }
     }

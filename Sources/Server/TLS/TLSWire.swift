@@ -60,15 +60,16 @@ final class TLSWire {
 
     /// Creates a shard's side.
     init(
-        context: TLSContext, io: any IO, chunks: ChunkPool, configuration: ServerConfiguration
+        context: TLSContext, io: any IO, chunks: ChunkPool, settings: TLSSettings,
+        readBufferBytes: Int
     ) {
         self.context = context
         self.io = io
         self.chunks = chunks
         now = io.now
-        maxHandshakesPerTick = configuration.maxTLSHandshakesPerTick
+        maxHandshakesPerTick = settings.maxHandshakesPerTick
         plaintext = .allocate(
-            byteCount: configuration.readBufferBytes + Self.maxRecordBytes, alignment: 64)
+            byteCount: readBufferBytes + Self.maxRecordBytes, alignment: 64)
         guard let bio = BIO_new(Self.method) else { preconditionFailure("no memory for a BIO") }
         self.bio = bio
         BIO_set_init(bio, 1)

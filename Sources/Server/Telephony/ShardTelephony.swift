@@ -19,7 +19,7 @@ extension Shard {
             // The limits of this agent count for the line only if the call names no other.
             var limited = seeker
             limited.take(seeker.profile)
-            release(try reservePlace(for: limited, to: .ofLine(configuration)))
+            release(try reservePlace(for: limited, to: SessionParameters(model: defaultModel)))
         } catch {
             return send(answer(to: error, of: seeker), to: request, on: connection)
         }
@@ -52,12 +52,5 @@ extension Shard {
             "line without a call closed",
             metadata: ["reason": "too many of one caller", "most": "\(Switchboard.mostUnbegun)"])
         closeWebSocket(connection, .tryAgainLater, reason: "Too many lines without a call.")
-    }
-}
-
-extension SessionParameters {
-    /// The parameters that the session of a line begins with.
-    static func ofLine(_ configuration: ServerConfiguration) -> SessionParameters {
-        SessionParameters(model: configuration.defaultModel)
     }
 }

@@ -19,11 +19,11 @@ struct TelephoneAccess {
     private let twilioToken: String?
     private let plivoToken: String?
 
-    init(_ configuration: ServerConfiguration) {
-        secret = configuration.telephoneSecret.map { SHA256Digest(of: $0) }
-        url = configuration.telephoneURL
-        twilioToken = configuration.twilioAuthToken
-        plivoToken = configuration.plivoAuthToken
+    init(_ settings: TelephoneSettings) {
+        secret = settings.secret.map { SHA256Digest(of: $0) }
+        url = settings.url
+        twilioToken = settings.twilioAuthToken
+        plivoToken = settings.plivoAuthToken
     }
 
     private static let caller = Caller(access: .session)

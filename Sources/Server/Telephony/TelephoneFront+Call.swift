@@ -68,7 +68,7 @@ extension TelephoneFront {
     ) -> SessionPlaceHeld? {
         do throws(PlaceRefusal) {
             let place = try host.reservePlace(
-                for: seeker, to: .ofLine(host.configuration), isMoved: false)
+                for: seeker, to: SessionParameters(model: host.defaultModel), isMoved: false)
             try host.countConnection(of: seeker, at: place)
             return place
         } catch {

@@ -11,7 +11,7 @@ import Session
 extension Shard {
     /// Bytes in the send buffer at which no more of an answer is added.
     var answerWindow: Int {
-        min(configuration.maxWriteBytesPerTick, configuration.softQueuedOutputBytes)
+        min(configuration.loop.maxWriteBytesPerTick, configuration.connection.softQueuedOutputBytes)
     }
 
     /// About how many bytes of a reply become events at once. 16 KiB: a chunk of the send buffer.
@@ -53,7 +53,7 @@ extension Shard {
             guard let last = parts.last else { return }
             scratch.removeAll()
             answer.write(
-                parts, at: peerClock, retryAfterSeconds: configuration.retryAfterSeconds,
+                parts, at: peerClock, retryAfterSeconds: configuration.admission.retryAfterSeconds,
                 into: &scratch)
             enqueueScratch(on: connection)
             if last.isLast { finish(answer, on: connection) }
@@ -88,7 +88,9 @@ extension Shard {
 
     /// No byte was sent for a while, or the client does not read.
     func handleAnswerSilence(_ answer: TextAnswer, on connection: Connection) {
-        if answer.handleSilence(at: peerClock, configuration) {
+        if answer.handleSilence(
+            at: peerClock, patience: configuration.connection.slowReaderTimeout)
+        {
             return cutOff(connection, by: .slowReaderCloses, reason: "slow-reader-timeout-ms")
         }
         guard answer.hasSentHead, !connection.hasOutput else { return }

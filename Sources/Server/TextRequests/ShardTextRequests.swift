@@ -41,7 +41,8 @@ extension Shard {
             return fixtures.routes.shortOfMemory.response
         }
         let places = services.metrics
-        guard places.reserve(places.textRequests, limit: configuration.maxTextRequests) else {
+        guard places.reserve(places.textRequests, limit: configuration.textRequests.maxRequests)
+        else {
             metrics.add(.textRequestsRefused)
             return fixtures.routes.full.response
         }

@@ -174,16 +174,19 @@ final class TextAnswer {
     func noteProgress() { stalledSince = nil }
 
     /// When the connection must next be looked at, by the peers' clock.
-    func deadline(_ configuration: ServerConfiguration) -> Instant {
-        let ping = lastSent + configuration.pingInterval
+    /// - Parameters:
+    ///   - interval: the silence after which the client is sent something.
+    ///   - patience: how long it may read nothing.
+    func deadline(ping interval: Duration, patience: Duration) -> Instant {
+        let ping = lastSent + interval
         guard let stalledSince else { return ping }
-        return min(ping, stalledSince + configuration.slowReaderTimeout)
+        return min(ping, stalledSince + patience)
     }
 
     /// The deadline has passed.
     /// - Returns: whether the client has read nothing for too long.
-    func handleSilence(at now: Instant, _ configuration: ServerConfiguration) -> Bool {
-        if let stalledSince, now >= stalledSince + configuration.slowReaderTimeout { return true }
+    func handleSilence(at now: Instant, patience: Duration) -> Bool {
+        if let stalledSince, now >= stalledSince + patience { return true }
         lastSent = now
         return false
     }

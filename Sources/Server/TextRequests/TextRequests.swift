@@ -58,9 +58,9 @@ struct TextRequests {
     /// Requests whose work is not done.
     private(set) var openCount = 0
 
-    init(_ configuration: ServerConfiguration) {
-        maxUnreadBytes = configuration.maxUnreadReplyBytes
-        resumeTimeout = configuration.resumeTimeout
+    init(_ settings: TextRequestSettings) {
+        maxUnreadBytes = settings.maxUnreadReplyBytes
+        resumeTimeout = settings.resumeTimeout
     }
 
     // MARK: The table

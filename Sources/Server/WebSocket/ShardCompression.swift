@@ -3,7 +3,7 @@
 // (PerMessageDeflate, MessageInflater, MessageDeflater).
 //
 // Invariant: connections without a context share the shard's inflater and deflaters, which forget
-// every message. Contexts count towards `maxCompressionContextBytes` from the handshake to the end
+// every message. Contexts count towards `maxContextBytes` from the handshake to the end
 // of the connection, as if all of them were in use.
 
 import Codec
@@ -35,12 +35,16 @@ final class ShardCompression {
     /// By their window's bits; a client may demand a smaller window than others.
     private var deflaters: [Int: MessageDeflater] = [:]
 
-    init(_ configuration: ServerConfiguration) {
-        isEnabled = configuration.compression
-        maxContextBytes = configuration.maxCompressionContextBytes
-        minBytes = configuration.compressMinBytes
-        contextMinBytes = configuration.contextCompressMinBytes
-        limits = configuration.inflationLimits
+    init(_ settings: CompressionSettings, _ messages: WebSocketSettings) {
+        isEnabled = settings.isOn
+        maxContextBytes = settings.maxContextBytes
+        minBytes = settings.minBytes
+        contextMinBytes = settings.contextMinBytes
+        var limits = InflationLimits()
+        limits.maxMessageBytes = messages.maxMessageBytes
+        limits.maxRatio = settings.maxInflationRatio
+        limits.freeBytes = settings.freeInflationBytes
+        self.limits = limits
     }
 
     /// Accepts one of the offers, with contexts if there is memory for them.

@@ -88,7 +88,7 @@ extension Shard {
             while connection.isReceivingMessages {
                 // With nothing left, `next` is called once more: it frees the last message.
                 if !rest.isEmpty,
-                    messages >= configuration.maxMessagesPerTick || !connection.pauses.isEmpty
+                    messages >= configuration.loop.maxMessagesPerTick || !connection.pauses.isEmpty
                         || sessionContext.isShareSpent || connection.hasUnheardAudio
                         || isOutOfTime(messages, rest.count, since: &looked)
                 {
@@ -187,7 +187,7 @@ extension Shard {
     /// the shard was away does not count. A client that was silent or idle broke no rule: with 1001
     /// it may come back, with 1008 it may not.
     func handleWebSocketSilence(of connection: Connection) {
-        switch connection.overdue(at: peerClock, configuration) {
+        switch connection.overdue(at: peerClock, configuration.connection) {
         case .slowReader:
             cutOff(connection, by: .slowReaderCloses, reason: "slow-reader-timeout-ms")
         case .excused:

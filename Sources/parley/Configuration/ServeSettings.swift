@@ -1,6 +1,6 @@
 // Everything that `parley serve` can be told, and the list of its options. Each setting is declared
-// beside the property that it sets: the server's in Server/Configuration/ServerConfiguration, a
-// session's in Session/Settings, those of models, speech and tools in Serve/.
+// beside the property that it sets: the server's in its folders (Server/Lifecycle/ServerConfiguration
+// composes them), a session's in Session/Settings, those of models, speech and tools in Serve/.
 
 import Agents
 import Logging
@@ -115,10 +115,10 @@ struct ServeSettings: Sendable {
     static var ofExampleMachine: ServeSettings {
         var settings = ServeSettings()
         settings.server.shards = 4
-        settings.server.workerThreads = 4
-        settings.server.maxQueuedJobs = 4 * 64
-        settings.server.maxMemoryBytes = 4 << 30
-        settings.server.maxConnections = 20_000
+        settings.server.workers.threads = 4
+        settings.server.workers.maxQueuedJobs = 4 * 64
+        settings.server.memory.maxBytes = 4 << 30
+        settings.server.admission.maxConnections = 20_000
         return settings
     }
 }

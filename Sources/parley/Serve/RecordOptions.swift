@@ -142,8 +142,8 @@ struct RecordOptions: Sendable {
         }
         settings.types = Set(webhookEvents.map(\.type))
         settings.timeout = webhookTimeout
-        settings.authorities = server.serviceCA
-        settings.proxy = server.serviceProxy.curlOption
+        settings.authorities = server.upstream.authorities
+        settings.proxy = server.upstream.proxy.curlOption
         return settings
     }
 

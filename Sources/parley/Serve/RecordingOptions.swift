@@ -74,7 +74,7 @@ struct RecordingOptions: Sendable {
         _ server: ServerConfiguration, _ logger: Logger
     ) throws(CommandFailure) -> RecordingArchive? {
         guard let folder else {
-            guard server.recordings == .none else {
+            guard server.recordings.rule == .none else {
                 throw CommandFailure(
                     description: "recordings needs recordings-folder: where they are kept")
             }
@@ -90,8 +90,8 @@ struct RecordingOptions: Sendable {
         settings.days = retentionDays
         if let url {
             settings.upload = RecordingUpload(
-                url: url, key: key, region: region, authorities: server.serviceCA)
-            settings.upload?.proxy = server.serviceProxy.curlOption
+                url: url, key: key, region: region, authorities: server.upstream.authorities)
+            settings.upload?.proxy = server.upstream.proxy.curlOption
             guard settings.upload != nil else {
                 throw CommandFailure(
                     description: "recordings-url must have no query: names are appended to it")

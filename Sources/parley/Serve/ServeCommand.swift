@@ -41,8 +41,8 @@ struct ServeCommand: ParsableCommand {
     /// Prints the server's addresses on standard output, for the person who started it. Logs go to
     /// standard error.
     private func announce(_ configuration: ServerConfiguration, port: Int) {
-        let host = configuration.host
-        let (http, webSocket) = configuration.isSecure ? ("https", "wss") : ("http", "ws")
+        let host = configuration.listener.host
+        let (http, webSocket) = configuration.tls.isOn ? ("https", "wss") : ("http", "ws")
         // A browser cannot open the addresses that mean "every interface".
         let reachable = ["0.0.0.0": "127.0.0.1", "::": "[::1]"][host]
         let address = reachable ?? (host.contains(":") ? "[\(host)]" : host)

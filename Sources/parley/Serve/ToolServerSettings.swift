@@ -19,9 +19,9 @@ enum MCPClientURLs: String, CaseIterable, Sendable {
         case .public: return .public
         case .any: return .any
         case .auto:
-            let host = configuration.host
+            let host = configuration.listener.host
             let isLoopback = host == "localhost" || NetworkAddress(host)?.isLoopback == true
-            return isLoopback && configuration.trustedProxies.isEmpty ? .any : .public
+            return isLoopback && configuration.admission.trustedProxies.isEmpty ? .any : .public
         }
     }
 }

@@ -67,9 +67,9 @@ import Testing
                 "PARLEY_MAX_WRITE_BYTES_PER_TURN is now PARLEY_MAX_WRITE_BYTES_PER_TICK",
             ])
         #expect(FormerNames.variables.count == 6, "each stands for an option")
-        let server = loaded.settings.server
-        #expect(server.maxAcceptsPerTick == 5 && server.maxMessagesPerTick == 6)
-        #expect(server.maxJobsPerTick == 7 && server.maxWriteBytesPerTick == 4_096)
+        let loop = loaded.settings.server.loop
+        #expect(loop.maxAcceptsPerTick == 5 && loop.maxMessagesPerTick == 6)
+        #expect(loop.maxJobsPerTick == 7 && loop.maxWriteBytesPerTick == 4_096)
     }
 
     @Test func strictRefusesWhatIsIgnored() {

@@ -23,7 +23,7 @@ import Testing
 
     @Test func defaultsAreTheServersOwn() throws {
         let invocation = try load()
-        #expect(invocation.settings.server.port == ServerConfiguration().port)
+        #expect(invocation.settings.server.listener.port == ServerConfiguration().listener.port)
         #expect(invocation.settings.language.url == nil)
         #expect(invocation.origins.isEmpty)
     }
@@ -34,8 +34,8 @@ import Testing
             "PARLEY_PORT": "1002", "PARLEY_MAX_SESSIONS": "1002", "PARLEY_CONFIG": "a.yaml",
         ]
         let invocation = try load(["--port=1003"], environment: environment, file: file)
-        #expect(invocation.settings.server.port == 1003)
-        #expect(invocation.settings.server.maxSessions == 1002)
+        #expect(invocation.settings.server.listener.port == 1003)
+        #expect(invocation.settings.server.admission.maxSessions == 1002)
         #expect(invocation.settings.logLevel == .debug)
         #expect(invocation.origins["port"] == .flag("--port"))
         #expect(invocation.origins["max-sessions"] == .environment(variable: "PARLEY_MAX_SESSIONS"))
@@ -50,8 +50,8 @@ import Testing
     @Test func valuesMayBeQuotedAndCommented() throws {
         let file = "\u{FEFF}---\n'host': \"\\u00e9: #\" # why\nport: !!int 7\r\n"
         let invocation = try load(["--config", "a.yaml"], file: file)
-        #expect(invocation.settings.server.host == "é: #")
-        #expect(invocation.settings.server.port == 7)
+        #expect(invocation.settings.server.listener.host == "é: #")
+        #expect(invocation.settings.server.listener.port == 7)
         #expect(invocation.origins["port"] == .file(path: "a.yaml", line: 3))
     }
 
@@ -59,7 +59,7 @@ import Testing
         let environment = ["PARLEY_CONFIG": "missing.yaml"]
         let invocation = try load(
             ["--config", "a.yaml"], environment: environment, file: "port: 7\n")
-        #expect(invocation.settings.server.port == 7)
+        #expect(invocation.settings.server.listener.port == 7)
     }
 
     @Test func theModelServerHasItsFixedVariables() throws {
@@ -169,7 +169,7 @@ import Testing
 
     @Test func kubernetesLinkToAServiceIsNotThePort() throws {
         let invocation = try load(environment: ["PARLEY_PORT": "tcp://10.0.0.1:80"])
-        #expect(invocation.settings.server.port == ServerConfiguration().port)
+        #expect(invocation.settings.server.listener.port == ServerConfiguration().listener.port)
         #expect(invocation.origins.isEmpty)
         #expect(
             invocation.warnings == [
@@ -205,13 +205,13 @@ import Testing
         let settings = try load(
             ["--config", "a.yaml"], environment: environment, file: "api-key: \(word)\n"
         ).settings
-        #expect(settings.server.apiKey == "of-the-environment")
+        #expect(settings.server.credentials.apiKey == "of-the-environment")
     }
 
     @Test(arguments: ["\"null\"", "'~'", "!!str null", "! ~", "nulls", "nULL"])
     func otherSpellingsAreText(word: String) throws {
         let settings = try load(["--config", "a.yaml"], file: "api-key: \(word)\n").settings
-        #expect(settings.server.apiKey?.isEmpty == false)
+        #expect(settings.server.credentials.apiKey?.isEmpty == false)
     }
 
     @Test func aFieldThatIsNullIsLeftOut() throws {
@@ -236,8 +236,10 @@ import Testing
             ["--jwt-secret=\(key)\(blank)", "--providers=name=o url=http://o/v1 key-env=OTHER"],
             environment: environment
         ).settings
-        #expect(settings.server.apiKey == key && settings.server.jwtSecret == key)
-        #expect(settings.server.port == 7 && settings.language.url == "http://h/v1")
+        #expect(
+            settings.server.credentials.apiKey == key
+                && settings.server.credentials.jwtSecret == key)
+        #expect(settings.server.listener.port == 7 && settings.language.url == "http://h/v1")
     }
 
     @Test(arguments: ["\n", "\r\n", "\0", "\u{7F}", "\u{85}"])
@@ -268,16 +270,18 @@ import Testing
         let file = "trusted-proxies: \(value)\nport: 7\n"
         let settings = try load(["--config", "a.yaml"], file: file).settings
         #expect(
-            settings.server.trustedProxies.map(\.description) == ["10.0.0.1", "192.168.0.0/16"])
-        #expect(settings.server.port == 7)
+            settings.server.admission.trustedProxies.map(\.description) == [
+                "10.0.0.1", "192.168.0.0/16",
+            ])
+        #expect(settings.server.listener.port == 7)
     }
 
     @Test(arguments: ["\"\"", "[]", "[null]"])
     func aListMayBeEmpty(value: String) throws {
         let file = "unlimited-addresses: \(value)\n"
         let settings = try load(["--config", "a.yaml"], file: file).settings
-        #expect(settings.server.unlimitedAddresses == [])
-        #expect(ServeSettings().server.unlimitedAddresses.count == 2)
+        #expect(settings.server.admission.unlimitedAddresses == [])
+        #expect(ServeSettings().server.admission.unlimitedAddresses.count == 2)
     }
 
     @Test(arguments: ["[10.0.0.1, [10.0.0.2]]", "[10.0.0.1, {a: b}]", "{a: 10.0.0.1}"])
@@ -335,7 +339,7 @@ import Testing
         let fromFile = try load(["--config", "a.yaml"], environment: environment, file: file)
         let fromFlag = try load(["--providers", text], environment: environment)
         let claude = try #require(fromFile.settings.language.providers.first)
-        #expect(fromFile.settings.server.port == 7)
+        #expect(fromFile.settings.server.listener.port == 7)
         #expect(fromFile.settings.language.providers.count == 4)
         #expect(fromFile.settings.language.providers == fromFlag.settings.language.providers)
         #expect(claude.kind == .anthropic && claude.seesImages && claude.fallback == "spare")
@@ -420,8 +424,9 @@ import Testing
         func fields(_ value: Any, prefix: String = "") -> [String: String] {
             var result: [String: String] = [:]
             for case (let label?, let child) in Mirror(reflecting: value).children {
-                if child is SessionLimits {
-                    result.merge(fields(child, prefix: "session.")) { $1 }
+                let type = "\(type(of: child))"
+                if type.hasSuffix("Settings") || child is SessionLimits {
+                    result.merge(fields(child, prefix: "\(prefix)\(label).")) { $1 }
                 } else {
                     result[prefix + label] = "\(child)"
                 }

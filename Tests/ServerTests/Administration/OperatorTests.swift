@@ -308,7 +308,7 @@ private struct Scribe: SpeechRecognizer {
     }
 
     @Test func operatorsTakeNoPlacesOfSidebands() throws {
-        let world = try SidebandWorld { $0.maxSidebandsPerSession = 1 }
+        let world = try SidebandWorld { $0.sidebands.maxPerSession = 1 }
         let client = world.openClient()
         let id = try world.id(client)
         let watching = [watch(world), watch(world)]

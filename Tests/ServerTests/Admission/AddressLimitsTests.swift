@@ -11,13 +11,13 @@ import Testing
     private func limits(
         connections: Int = 0, rate: Int = 0, burst: Int = 1, total: Int = 0, places: Int = 20_000
     ) -> AddressLimits {
-        var configuration = ServerConfiguration()
-        configuration.maxConnectionsPerAddress = connections
-        configuration.handshakesPerSecondPerAddress = rate
-        configuration.handshakeBurstPerAddress = burst
-        configuration.handshakesPerSecond = total
-        configuration.maxConnections = places
-        return AddressLimits(configuration)
+        var settings = AdmissionSettings()
+        settings.maxConnectionsPerAddress = connections
+        settings.handshakesPerSecondPerAddress = rate
+        settings.handshakeBurstPerAddress = burst
+        settings.handshakesPerSecond = total
+        settings.maxConnections = places
+        return AddressLimits(settings)
     }
 
     private let one = NetworkAddress(v4: 1)

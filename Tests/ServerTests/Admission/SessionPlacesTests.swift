@@ -109,13 +109,13 @@ import Testing
         var keys = APIKeys()
         let text = "sk-free-0123456789abcdef\nsk-one-0123456789abcdef max-sessions=1\n"
         try keys.add(ConfiguredFile(option: "api-keys-file", path: "k", bytes: Array(text.utf8)))
-        var configuration = ServerConfiguration()
-        let authenticator = Authenticator(configuration, rules: CredentialRules(keys: keys))
+        var settings = CredentialSettings()
+        let authenticator = Authenticator(settings, rules: CredentialRules(keys: keys))
         authenticator.sharePlaces {}
         let limited = SHA256Digest(of: "sk-one-0123456789abcdef")
         #expect(authenticator.places.renewedReport().map(\.principal) == [limited])
-        configuration.maxSessionsPerKey = 2
-        let all = Authenticator(configuration, rules: CredentialRules())
+        settings.maxSessionsPerKey = 2
+        let all = Authenticator(settings, rules: CredentialRules())
         all.sharePlaces {}
         #expect(all.places.renewedReport().isEmpty)
         all.replace(CredentialRules(keys: keys))

@@ -53,7 +53,7 @@ import Testing
 
     @Test func connectionsOfOneAddressAreLimited() throws {
         let log = LogRecord()
-        let server = try makeServer(log: log) { $0.maxConnectionsPerAddress = 2 }
+        let server = try makeServer(log: log) { $0.admission.maxConnectionsPerAddress = 2 }
         let peers = (0..<4).map { _ in server.connect(from: one) }
         for peer in peers.suffix(2) { peer.send(probe) }
         let other = server.connect(from: two)
@@ -76,7 +76,7 @@ import Testing
 
     @Test func aFloodOfRefusalsIsALineNowAndThen() throws {
         let log = LogRecord()
-        let server = try makeServer(log: log) { $0.maxConnectionsPerAddress = 1 }
+        let server = try makeServer(log: log) { $0.admission.maxConnectionsPerAddress = 1 }
         for _ in 0..<1_000 {
             _ = server.connect(from: one)
             #expect(server.run(for: .milliseconds(25)))
@@ -91,8 +91,8 @@ import Testing
 
     @Test func newConnectionsOfOneAddressHaveARate() throws {
         let server = try makeServer {
-            $0.handshakesPerSecondPerAddress = 2
-            $0.handshakeBurstPerAddress = 3
+            $0.admission.handshakesPerSecondPerAddress = 2
+            $0.admission.handshakeBurstPerAddress = 3
         }
         let statuses = try (0..<5).map { _ in
             try status(server, server.connect(from: one), probe)
@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test func newConnectionsOfAllHaveARate() throws {
-        let server = try makeServer { $0.handshakesPerSecond = 2 }
+        let server = try makeServer { $0.admission.handshakesPerSecond = 2 }
         let statuses = try [one, two, "192.0.2.3"].map {
             try status(server, server.connect(from: $0), probe)
         }
@@ -116,11 +116,11 @@ import Testing
 
     @Test func loopbackAndTrustedProxiesAreNotCounted() throws {
         let server = try makeServer {
-            $0.maxConnectionsPerAddress = 1
-            $0.handshakesPerSecondPerAddress = 1
-            $0.handshakeBurstPerAddress = 1
-            $0.handshakesPerSecond = 1
-            $0.trustedProxies = trust("192.0.2.1")
+            $0.admission.maxConnectionsPerAddress = 1
+            $0.admission.handshakesPerSecondPerAddress = 1
+            $0.admission.handshakeBurstPerAddress = 1
+            $0.admission.handshakesPerSecond = 1
+            $0.admission.trustedProxies = trust("192.0.2.1")
         }
         for address in ["127.0.0.1", "::1", one] {
             for _ in 0..<5 {
@@ -132,18 +132,18 @@ import Testing
     }
 
     @Test func theDefaultsLetTenThousandOfThisMachineIn() throws {
-        let server = try makeServer { $0.maxAcceptsPerTick = 10_000 }
+        let server = try makeServer { $0.loop.maxAcceptsPerTick = 10_000 }
         let peers = (0..<10_000).map { _ in server.connect() }
         #expect(server.run())
         #expect(peers.allSatisfy { !$0.isClosed })
     }
 
     @Test func theShardsOfAServerShareOneTable() throws {
-        var configuration = ServerConfiguration()
-        configuration.maxConnectionsPerAddress = 1
-        let limits = AddressLimits(configuration)
+        var settings = AdmissionSettings()
+        settings.maxConnectionsPerAddress = 1
+        let limits = AddressLimits(settings)
         let address = try #require(NetworkAddress(one))
-        let admissions = (0..<2).map { _ in Admission(configuration, limits: limits) }
+        let admissions = (0..<2).map { _ in Admission(settings, host: "::1", limits: limits) }
         #expect(admissions[0].admit(address, at: .milliseconds(0)) != .admitted(.none))
         #expect(
             admissions[1].admit(address, at: .milliseconds(0)) == .refused(.addressConnections))
@@ -162,9 +162,9 @@ import Testing
         log: LogRecord = LogRecord(), seed: UInt64 = 1, faults: SimulatedFaults = .init()
     ) throws -> SimulatedServer {
         try makeServer(log: log, seed: seed, faults: faults) {
-            $0.trustedProxies = trust("10.0.0.0/8")
-            $0.proxyProtocol = .required
-            $0.maxConnectionsPerAddress = 1
+            $0.admission.trustedProxies = trust("10.0.0.0/8")
+            $0.admission.proxyProtocol = .required
+            $0.admission.maxConnectionsPerAddress = 1
         }
     }
 
@@ -227,7 +227,9 @@ import Testing
     }
 
     @Test func aHeaderFromAnotherPeerIsNoRequest() throws {
-        for server in [try makeProxiedServer(), try makeServer { $0.trustedProxies = [] }] {
+        for server in [
+            try makeProxiedServer(), try makeServer { $0.admission.trustedProxies = [] },
+        ] {
             let peer = server.connect(from: two)
             peer.send(try header(one) + Array(probe.utf8))
             #expect(try answer(server, peer)?.status == 400)
@@ -262,8 +264,8 @@ import Testing
 
     private func makeForwardingServer(log: LogRecord = LogRecord()) throws -> SimulatedServer {
         try makeServer(log: log) {
-            $0.trustedProxies = trust("10.0.0.0/8")
-            $0.maxConnectionsPerAddress = 1
+            $0.admission.trustedProxies = trust("10.0.0.0/8")
+            $0.admission.maxConnectionsPerAddress = 1
         }
     }
 
@@ -347,14 +349,14 @@ import Testing
     }
 
     @Test func aProxysFieldForTheHostDoesNotAdmitAForeignHost() throws {
-        let server = try makeServer { $0.trustedProxies = AddressRange.loopback }
+        let server = try makeServer { $0.admission.trustedProxies = AddressRange.loopback }
         let request = "GET / HTTP/1.1\r\nHost: evil.example\r\nX-Forwarded-Host: localhost\r\n\r\n"
         #expect(try status(server, server.connect(), request) == 421)
     }
 
     @Test(arguments: ["/debug/echo", "/v1/realtime"])
     func aForeignOriginTakesNoPlaceOfASession(path: String) throws {
-        let server = try makeServer { $0.maxSessions = 1 }
+        let server = try makeServer { $0.admission.maxSessions = 1 }
         let foreign = server.connect()
         for origin in ["https://evil.example", "null", "http://localhost:8080"] {
             let request = upgrade("Origin: \(origin)\r\n", to: path)
@@ -379,7 +381,7 @@ import Testing
 
     @Test func withoutDescriptorsWaitingClientsAreRefusedAndNothingSpins() throws {
         let log = LogRecord()
-        let server = try makeServer(log: log) { $0.maxAcceptsPerTick = 4 }
+        let server = try makeServer(log: log) { $0.loop.maxAcceptsPerTick = 4 }
         server.io.handleLimit = 2
         let first = (0..<2).map { _ in server.connect() }
         let others = (0..<10).map { _ in server.connect() }

@@ -40,7 +40,7 @@ import Testing
         #expect(server.shard.tick())
         client.poll()
         other.poll()
-        #expect(pongs(client).count == ServerConfiguration().maxMessagesPerTick)
+        #expect(pongs(client).count == LoopSettings().maxMessagesPerTick)
         #expect(pongs(other) == [.pong([7])], "the other's turn came at once")
         #expect(server.run())
         #expect(pongs(client) == expected.map { .pong($0) }, "nothing is lost or out of order")
@@ -49,7 +49,7 @@ import Testing
     /// A byte of Opus stands for 60 ms: a read buffer of them for minutes.
     @Test func handlesABoundedLengthOfAudioPerTurn() throws {
         var configuration = ServerConfiguration()
-        configuration.maxMessagesPerTick = 1_000_000
+        configuration.loop.maxMessagesPerTick = 1_000_000
         let (server, client) = try openServer(configuration)
         client.send(
             """
@@ -141,7 +141,7 @@ import Testing
         for peer in peers { peer.send(request) }
         #expect(server.run())
         for peer in peers { #expect(!peer.receive().isEmpty) }
-        let limit = ServerConfiguration().keepAliveTimeout
+        let limit = HTTPSettings().keepAliveTimeout
         #expect(server.run(for: limit - .milliseconds(1)))
         for peer in peers { peer.send(request) }
         server.io.timePerLook = .nanoseconds(MessageTime.nanosecondsPerTick)
@@ -223,10 +223,10 @@ import Testing
 
     private let slowReaderLimits: ServerConfiguration = {
         var configuration = ServerConfiguration()
-        configuration.softQueuedOutputBytes = 32 << 10
+        configuration.connection.softQueuedOutputBytes = 32 << 10
         // Less than all deltas, more than the text of the whole reply in its last events.
-        configuration.maxQueuedOutputBytes = 192 << 10
-        configuration.maxJobsPerTick = 64
+        configuration.connection.maxQueuedOutputBytes = 192 << 10
+        configuration.loop.maxJobsPerTick = 64
         return configuration
     }()
 
@@ -273,7 +273,8 @@ import Testing
     /// The same without the soft limit, which shows that the test above depends on it.
     @Test func cutsOffTheReaderWhoseModelIsNotPaused() throws {
         var configuration = slowReaderLimits
-        configuration.softQueuedOutputBytes = configuration.maxQueuedOutputBytes
+        configuration.connection.softQueuedOutputBytes =
+            configuration.connection.maxQueuedOutputBytes
         let (server, client) = try openSlowReader(FastModel(words: 2_000), configuration)
         #expect(client.peer.isClosed)
         #expect(server.metrics.total(of: .outputLimitCloses) == 1)

@@ -43,7 +43,7 @@ import Testing
 
     @Test(arguments: Flood.allCases)
     func endsAFlood(flood: Flood) throws {
-        let (server, client) = try open { $0.maxFramesPerMessage = 1_000_000 }
+        let (server, client) = try open { $0.connection.webSocket.maxFramesPerMessage = 1_000_000 }
         let other = server.openClient()
         #expect(server.run())
         for number in 0..<2_200 { flood.send(number, to: client) }
@@ -59,8 +59,8 @@ import Testing
     @Test(arguments: Flood.allCases)
     func acceptsTheSameAtAModestRate(flood: Flood) throws {
         let (server, client) = try open {
-            $0.maxFramesPerMessage = 1_000_000
-            $0.messageGrace = .seconds(3_600)
+            $0.connection.webSocket.maxFramesPerMessage = 1_000_000
+            $0.connection.webSocket.messageGrace = .seconds(3_600)
         }
         for number in 0..<2_500 {
             flood.send(number, to: client)
@@ -72,7 +72,9 @@ import Testing
 
     /// The smallest fragments and the most messages of the Autobahn suite (9.3.1, 9.7, 2.10).
     @Test func doesNotMeetTheConformanceSuite() throws {
-        let (server, client) = try open("/debug/echo") { $0.maxFramesPerMessage = 1_000_000 }
+        let (server, client) = try open("/debug/echo") {
+            $0.connection.webSocket.maxFramesPerMessage = 1_000_000
+        }
         let fragment = [UInt8](repeating: 42, count: 64)
         client.send(.text, fragment, isFinal: false)
         for _ in 0..<65_534 { client.send(.continuation, fragment, isFinal: false) }

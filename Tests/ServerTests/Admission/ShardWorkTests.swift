@@ -31,9 +31,9 @@ import Testing
         _ change: (inout ServerConfiguration) -> Void = { _ in }
     ) throws -> SimulatedServer {
         var configuration = ServerConfiguration()
-        configuration.maxTurnsPerSecond = 10
-        configuration.maxNuisancesPerSecond = 1_000_000
-        configuration.maxNuisanceBurst = 1_000_000
+        configuration.connection.webSocket.maxTurnsPerSecond = 10
+        configuration.connection.webSocket.maxNuisancesPerSecond = 1_000_000
+        configuration.connection.webSocket.maxNuisanceBurst = 1_000_000
         change(&configuration)
         return try SimulatedServer(configuration: configuration)
     }
@@ -99,7 +99,7 @@ import Testing
     }
 
     @Test func withoutALimitNoConnectionIsPaused() throws {
-        let server = try serve { $0.maxTurnsPerSecond = 0 }
+        let server = try serve { $0.connection.webSocket.maxTurnsPerSecond = 0 }
         let client = try open(server)
         for _ in 0..<500 { Flood.turns.messages.forEach { client.send($0) } }
         #expect(server.run())

@@ -233,7 +233,7 @@ import Testing
     }
 
     @Test func withoutAPlaceItIsNotAsked() throws {
-        let server = try makeServer(model(after: .seconds(5))) { $0.maxTextRequests = 1 }
+        let server = try makeServer(model(after: .seconds(5))) { $0.textRequests.maxRequests = 1 }
         converse(server)
         converse(server)
         #expect(notAsked == ["All places of text requests were taken (max-text-turns)."])
@@ -245,7 +245,7 @@ import Testing
     }
 
     @Test func withoutMemoryItIsNotAsked() throws {
-        let server = try makeServer(model()) { $0.maxMemoryBytes = 1 << 30 }
+        let server = try makeServer(model()) { $0.memory.maxBytes = 1 << 30 }
         let client = open(server)
         say("One loaf.", client, server)
         server.memory.resident.store(1 << 30, ordering: .relaxed)
@@ -300,7 +300,7 @@ import Testing
 
     @Test func aDrainThatIsOverCutsTheAnswer() throws {
         let model = model(after: .seconds(50))
-        let server = try makeServer(model) { $0.drainTimeout = .seconds(3) }
+        let server = try makeServer(model) { $0.drain.timeout = .seconds(3) }
         converse(server)
         server.shard.drain(.zero)
         #expect(server.run())

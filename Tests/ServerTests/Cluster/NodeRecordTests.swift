@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test(arguments: ["http://10.0.0.5:8080", "https://node-1.example", "http://[fd00::1]:80"])
-    func aURLOfAHostIsTaken(text: String) { #expect(ServerConfiguration.isNodeURL(text)) }
+    func aURLOfAHostIsTaken(text: String) { #expect(NodeRecord.isURL(text)) }
 
     @Test func aNodeDoesNotKnowItselfAsAnother() {
         let directory = NodeDirectory(name: "node_b")

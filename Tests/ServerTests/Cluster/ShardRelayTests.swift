@@ -156,7 +156,7 @@ import Testing
     }
 
     @Test func aNodeThatDrainsClosesItsRelays() throws {
-        let world = try RelayWorld { $0.drainJitter = .zero }
+        let world = try RelayWorld { $0.drain.jitter = .zero }
         let (client, id) = try world.openSession()
         let sideband = world.join(id)
         world.near.shard.drain(.zero)
@@ -167,8 +167,8 @@ import Testing
 
     @Test func aSilentNodeIsGivenUp() throws {
         let world = try RelayWorld {
-            $0.pingInterval = .seconds(1)
-            $0.idleTimeout = .seconds(3)
+            $0.connection.webSocket.pingInterval = .seconds(1)
+            $0.connection.webSocket.idleTimeout = .seconds(3)
         }
         let (_, id) = try world.openSession()
         let sideband = world.join(id)
@@ -236,7 +236,9 @@ import Testing
 
     @Test func aReplyIsShownAgainFromItsStartAtAnotherNode() throws {
         let page = try #require(OriginPattern("https://app.example.com"))
-        let world = try RelayWorld(model: Self.makeSlowModel()) { $0.allowedOrigins = [page] }
+        let world = try RelayWorld(model: Self.makeSlowModel()) {
+            $0.admission.allowedOrigins = [page]
+        }
         let first = world.chat("a/b c")
         world.run(for: .seconds(3))
         first.reset()

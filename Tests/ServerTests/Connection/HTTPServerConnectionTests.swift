@@ -11,7 +11,7 @@ import Testing
 /// Drives a connection's HTTP as a shard does, and writes down the events.
 private final class HTTPDriver {
     let http = HTTPServerConnection(at: .milliseconds(0))
-    var configuration = ServerConfiguration()
+    var settings = ConnectionSettings()
     var now = Instant.milliseconds(0)
     var lastReceived = Instant.milliseconds(0)
     /// Whether an answer waits to be sent.
@@ -57,7 +57,7 @@ private final class HTTPDriver {
     private func takeEvents(in input: inout UnsafeMutableRawBufferPointer) -> [String] {
         var events: [String] = []
         while let event = http.nextEvent(
-            in: &input, hasOutput: hasOutput, at: now, configuration)
+            in: &input, hasOutput: hasOutput, at: now, settings.http)
         {
             switch event {
             case .request(let request):
@@ -96,7 +96,7 @@ private final class HTTPDriver {
     }
 
     /// When it must be looked at.
-    var deadline: Instant { http.deadline(lastReceived: lastReceived, configuration) }
+    var deadline: Instant { http.deadline(lastReceived: lastReceived, settings) }
 
     /// The meaning of a deadline that has passed, as a word.
     var overdue: String {
@@ -410,7 +410,7 @@ private struct Transition: CustomTestStringConvertible {
 
     @Test func aHeadMustKeepThePaceOfARequest() {
         let driver = HTTPDriver()
-        driver.configuration.headerTimeout = .seconds(100)
+        driver.settings.http.headerTimeout = .seconds(100)
         _ = driver.receive(String(repeating: "G", count: 10))
         // 5 s of grace, and 500 bytes a second.
         #expect(driver.deadline == .milliseconds(5_020))
@@ -450,7 +450,8 @@ private struct Transition: CustomTestStringConvertible {
         driver.http.beginAnswer(.reply(reply))
         driver.now = .milliseconds(3_000)
         _ = driver.receive("GET")
-        #expect(driver.deadline == reply.deadline(driver.configuration))
+        #expect(
+            driver.deadline == reply.deadline(ping: .seconds(25), patience: .seconds(60)))
         #expect(driver.overdue == "reply")
         driver.now = .milliseconds(40_000)
         driver.http.endAnswer(keepsConnection: true, at: driver.now)

@@ -11,12 +11,12 @@ func startServer(
     log: LogRecord = LogRecord(), _ change: (inout ServerConfiguration) -> Void = { _ in }
 ) throws -> ParleyServer {
     var configuration = ServerConfiguration()
-    configuration.port = 0
+    configuration.listener.port = 0
     configuration.shards = 2
-    configuration.workerThreads = 1
-    configuration.headerTimeout = HangGuard.duration
-    configuration.closeTimeout = HangGuard.duration
-    configuration.drainTimeout = HangGuard.duration
+    configuration.workers.threads = 1
+    configuration.connection.http.headerTimeout = HangGuard.duration
+    configuration.connection.closeTimeout = HangGuard.duration
+    configuration.drain.timeout = HangGuard.duration
     change(&configuration)
     let server = ParleyServer(
         configuration: configuration, agents: AgentSet(model: SilentModel()),

@@ -105,12 +105,12 @@ private final class LoopbackPeer {
         let server = try startServer()
         let port = server.port
         #expect(throws: ServerError.portInUse(host: "127.0.0.1", port: port)) {
-            _ = try startServer { $0.port = port }
+            _ = try startServer { $0.listener.port = port }
         }
         #expect("\(ServerError.portInUse(host: "h", port: 1))".contains("--port"))
         let other = try startServer {
-            $0.port = port
-            $0.sharesPort = true
+            $0.listener.port = port
+            $0.listener.sharesPort = true
         }
         #expect(other.port == port)
         for each in [server, other] {
@@ -123,15 +123,15 @@ private final class LoopbackPeer {
     func refusesAHostThatIsNotHere(host: String) throws {
         #expect(throws: ServerError.unknownHost(host)) {
             _ = try startServer {
-                $0.host = host
-                $0.insecure = true
+                $0.listener.host = host
+                $0.credentials.insecure = true
             }
         }
     }
 
     @Test func refusesSettingsOutOfRange() throws {
         for change in [
-            { $0.port = 70_000 }, { $0.shards = 0 }, { $0.readBufferBytes = 1 },
+            { $0.listener.port = 70_000 }, { $0.shards = 0 }, { $0.loop.readBufferBytes = 1 },
         ] as [(inout ServerConfiguration) -> Void] {
             #expect(throws: ServerError.self) { _ = try startServer(change) }
         }
@@ -161,7 +161,7 @@ private final class LoopbackPeer {
         let warned = { log.lines.filter { $0.contains("warning fewer files may be open") }.count }
         for (connections, count) in [(nil, 0), (1, 0), (10_000_000, 1)] as [(Int?, Int)] {
             let server = try startServer(log: log) {
-                $0.maxConnections = connections ?? $0.maxConnections
+                $0.admission.maxConnections = connections ?? $0.admission.maxConnections
             }
             #expect(warned() == count)
             server.stop()
@@ -173,11 +173,11 @@ private final class LoopbackPeer {
     private func acceptOne(
         host: String, timeout: Duration, connect: (Int) throws -> LoopbackPeer
     ) throws -> (handle: IOHandle, peer: NetworkAddress) {
-        var configuration = ServerConfiguration()
-        configuration.host = host
-        configuration.unacknowledgedTimeout = timeout
-        let address = try ListeningSocket.resolve(configuration)
-        let socket = try ListeningSocket(address, port: 0, configuration)
+        var settings = ListenerSettings()
+        settings.host = host
+        settings.unacknowledgedTimeout = timeout
+        let address = try ListeningSocket.resolve(settings)
+        let socket = try ListeningSocket(address, port: 0, settings)
         let client = try connect(socket.port)
         let listener = socket.release()
         defer { close(listener) }
@@ -223,8 +223,8 @@ private final class LoopbackPeer {
 
     @Test func limitsOneAddressOverAllShards() throws {
         let server = try startServer {
-            $0.unlimitedAddresses = []
-            $0.maxConnectionsPerAddress = 8
+            $0.admission.unlimitedAddresses = []
+            $0.admission.maxConnectionsPerAddress = 8
         }
         let request = Array("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8)
         var statuses: [Int] = []

@@ -6,19 +6,19 @@ import Testing
 @testable import Server
 
 @Suite struct MessageRulesTests {
-    private static func configuration() -> ServerConfiguration {
-        var configuration = ServerConfiguration()
-        configuration.messageGrace = .seconds(10)
-        configuration.minMessageBytesPerSecond = 1_000
-        configuration.maxMessageBytes = 5_000
-        configuration.slowReaderTimeout = .seconds(20)
-        configuration.idleTimeout = .seconds(75)
-        configuration.messageIdleTimeout = .seconds(300)
-        return configuration
+    private static func settings() -> ConnectionSettings {
+        var settings = ConnectionSettings()
+        settings.webSocket.messageGrace = .seconds(10)
+        settings.webSocket.minMessageBytesPerSecond = 1_000
+        settings.webSocket.maxMessageBytes = 5_000
+        settings.slowReaderTimeout = .seconds(20)
+        settings.webSocket.idleTimeout = .seconds(75)
+        settings.webSocket.messageIdleTimeout = .seconds(300)
+        return settings
     }
 
     @Test func aMessageHasItsGraceAndTheTimeOfItsBytes() {
-        let rules = MessageRules(Self.configuration())
+        let rules = MessageRules(Self.settings().webSocket)
         let first = rules.messageDue(Connection.noMessageDue, after: 500, at: .milliseconds(1_000))
         #expect(first == .milliseconds(11_500))
         #expect(
@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test func noMessageTakesLongerThanTheLongest() {
-        let rules = MessageRules(Self.configuration())
+        let rules = MessageRules(Self.settings().webSocket)
         let due = rules.messageDue(
             Connection.noMessageDue, after: 1 << 30, at: .milliseconds(1_000))
         #expect(due == .milliseconds(16_000))
@@ -88,6 +88,6 @@ import Testing
         connection.state = .webSocket
         Self.cases[index].change(connection)
         #expect(
-            connection.overdue(at: Self.now, Self.configuration()) == Self.cases[index].expected)
+            connection.overdue(at: Self.now, Self.settings()) == Self.cases[index].expected)
     }
 }

@@ -44,9 +44,8 @@ private final class Successor: @unchecked Sendable {
 
     /// A listening socket of this machine, on a free port.
     private func listen() throws -> ListeningSocket {
-        let configuration = ServerConfiguration()
-        return try ListeningSocket(
-            try ListeningSocket.resolve(configuration), port: 0, configuration)
+        let settings = ListenerSettings()
+        return try ListeningSocket(try ListeningSocket.resolve(settings), port: 0, settings)
     }
 
     /// Accepts one connection of a successor.

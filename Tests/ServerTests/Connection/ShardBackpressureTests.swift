@@ -73,8 +73,8 @@ private struct Speaker: LanguageModel, SpeechSynthesizer {
 
     @Test func countsWhatBecameOfSends() throws {
         var configuration = ServerConfiguration()
-        configuration.maxQueuedOutputBytes = 64 << 10
-        configuration.softQueuedOutputBytes = 64 << 10
+        configuration.connection.maxQueuedOutputBytes = 64 << 10
+        configuration.connection.softQueuedOutputBytes = 64 << 10
         let server = try SimulatedServer(configuration: configuration)
         let client = server.openClient()
         #expect(server.run())
@@ -101,8 +101,8 @@ private struct Speaker: LanguageModel, SpeechSynthesizer {
 
     @Test func anEchoStopsReadingInsteadOfBeingCutOff() throws {
         var configuration = ServerConfiguration()
-        configuration.softQueuedOutputBytes = 64 << 10
-        configuration.maxQueuedOutputBytes = 128 << 10
+        configuration.connection.softQueuedOutputBytes = 64 << 10
+        configuration.connection.maxQueuedOutputBytes = 128 << 10
         let (server, client) = try openEcho(configuration)
         client.isReading = false
         client.peer.window = 4_096
@@ -145,7 +145,7 @@ private struct Speaker: LanguageModel, SpeechSynthesizer {
         let log = LogRecord()
         var configuration = ServerConfiguration()
         configuration.debugEcho = true
-        configuration.idleTimeout = .seconds(1_000)
+        configuration.connection.webSocket.idleTimeout = .seconds(1_000)
         let server = try SimulatedServer(configuration: configuration, log: log)
         let clients = (0..<2).map { _ in server.openClient("/debug/echo") }
         #expect(server.run())
@@ -248,10 +248,10 @@ private struct Speaker: LanguageModel, SpeechSynthesizer {
 
     @Test func latenessMakesRoomBelowTheLimits() throws {
         var configuration = ServerConfiguration()
-        configuration.softQueuedOutputBytes = 300_000
-        configuration.maxQueuedOutputBytes = 600_000
-        configuration.slowReaderTimeout = .seconds(3_600)
-        configuration.idleTimeout = .seconds(3_600)
+        configuration.connection.softQueuedOutputBytes = 300_000
+        configuration.connection.maxQueuedOutputBytes = 600_000
+        configuration.connection.slowReaderTimeout = .seconds(3_600)
+        configuration.connection.webSocket.idleTimeout = .seconds(3_600)
         let (server, client) = try openListener(configuration, speaking: 120)
         client.isReading = false
         client.peer.window = 0

@@ -40,7 +40,7 @@ import Testing
     private func makeServer(seed: UInt64, _ faults: SimulatedFaults) throws -> SimulatedServer {
         var configuration = ServerConfiguration()
         configuration.debugEcho = true
-        configuration.softQueuedOutputBytes = 64 << 10
+        configuration.connection.softQueuedOutputBytes = 64 << 10
         return try SimulatedServer(
             configuration: configuration, agents: AgentSet(model: Talker()), seed: seed,
             faults: faults)

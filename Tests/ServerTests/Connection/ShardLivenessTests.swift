@@ -109,7 +109,7 @@ import Testing
     @Test func closesAnIdlePeerOnlyWhereAnOptionSaysSo() throws {
         for limit in [Duration.zero, .seconds(300)] {
             var configuration = ServerConfiguration()
-            configuration.messageIdleTimeout = limit
+            configuration.connection.webSocket.messageIdleTimeout = limit
             let (server, client) = try openServer(configuration)
             #expect(server.run(for: .seconds(200)))
             client.send(#"{"type":"input_audio_buffer.clear"}"#)
@@ -123,7 +123,7 @@ import Testing
 
     @Test func aPingOfTheClientIsAnsweredAndIsNoMessage() throws {
         var configuration = ServerConfiguration()
-        configuration.messageIdleTimeout = .seconds(300)
+        configuration.connection.webSocket.messageIdleTimeout = .seconds(300)
         let (server, client) = try openServer(configuration)
         let types = client.eventTypes.count
         for _ in 0..<29 {

@@ -133,7 +133,7 @@ import Testing
     }
 
     @Test func aKeyFillsItsShareAndLeavesTheOthersTheirs() throws {
-        let server = try makeServer { $0.maxClientSecrets = 8 }
+        let server = try makeServer { $0.credentials.maxClientSecrets = 8 }
         let values = try (0..<4).map { _ in try secret(server) }
         #expect(Set(values).count == 4)
         for _ in 0..<3 {
@@ -151,7 +151,7 @@ import Testing
 
     @Test func withoutCredentialsAnAddressHasTheShare() throws {
         var configuration = ServerConfiguration()
-        configuration.maxClientSecrets = 4
+        configuration.credentials.maxClientSecrets = 4
         let server = try SimulatedServer(
             configuration: configuration, credentials: CredentialRules())
         func status(from address: String) throws -> Int? {
@@ -181,7 +181,7 @@ import Testing
     }
 
     @Test func aBodyOverTheLimitIsRefused() throws {
-        let server = try makeServer { $0.maxBodyBytes = 1_000 }
+        let server = try makeServer { $0.connection.http.maxBodyBytes = 1_000 }
         let text = String(repeating: "x", count: 1_000)
         let body = #"{"session":{"type":"realtime","instructions":"\#(text)"}}"#
         #expect(try post(server, body).status == 413)
@@ -251,7 +251,7 @@ import Testing
             #expect(server.authenticator.places.count == 0)
         }
         // An upgrade that failed for another reason.
-        let full = try makeServer("max-sessions=5") { $0.maxSessions = 1 }
+        let full = try makeServer("max-sessions=5") { $0.admission.maxSessions = 1 }
         #expect(open(full, Self.key).isOpen)
         #expect(!open(full, Self.key).isOpen)
         let peer = full.connect()
@@ -265,7 +265,7 @@ import Testing
     }
 
     @Test func theDefaultCountsForKeysWithoutALimit() throws {
-        let server = try makeServer("max-sessions=2") { $0.maxSessionsPerKey = 1 }
+        let server = try makeServer("max-sessions=2") { $0.credentials.maxSessionsPerKey = 1 }
         #expect(open(server, Self.other).isOpen)
         #expect(!open(server, Self.other).isOpen)
         for _ in 0..<2 { #expect(open(server, Self.key).isOpen) }
@@ -319,7 +319,7 @@ import Testing
     // MARK: Guessing
 
     @Test func aGuessingClientMustWaitEvenForARightKey() throws {
-        let server = try makeServer { $0.authFailuresPerMinutePerAddress = 3 }
+        let server = try makeServer { $0.credentials.authFailuresPerMinutePerAddress = 3 }
         for _ in 0..<3 {
             #expect(open(server, "wrong", from: Self.stranger).answer?.status == 401)
         }
@@ -334,7 +334,7 @@ import Testing
     }
 
     @Test func aRequestWithoutAKeyIsNoGuess() throws {
-        let server = try makeServer { $0.authFailuresPerMinutePerAddress = 1 }
+        let server = try makeServer { $0.credentials.authFailuresPerMinutePerAddress = 1 }
         for _ in 0..<5 {
             let peer = server.connect(from: Self.stranger)
             peer.send("GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -88,11 +88,13 @@ import Testing
     @Test func aShortSecretIsNamedAndNotShown() throws {
         #expect(try keys("hunter2").guessable == ["keys.txt line 1"])
         var configuration = ServerConfiguration()
-        configuration.apiKey = "hunter2,a-key-of-enough-length"
-        configuration.telephoneSecret = "fifteen-letters"
-        configuration.twilioAuthToken = "sixteen-letters!"
-        configuration.plivoAuthToken = "x"
-        let lines = try CredentialRules(configuration).guessable
+        configuration.credentials.apiKey = "hunter2,a-key-of-enough-length"
+        configuration.telephone.secret = "fifteen-letters"
+        configuration.telephone.twilioAuthToken = "sixteen-letters!"
+        configuration.telephone.plivoAuthToken = "x"
+        let lines = try CredentialRules(
+            configuration.credentials, secrets: configuration.telephone.secrets
+        ).guessable
         let names = lines.map { String($0.prefix { $0 != ":" }) }
         #expect(names == ["api-key", "telephone-secret", "plivo-auth-token"])
         #expect(lines.allSatisfy { !$0.contains("hunter2") && $0.contains("openssl rand") })
@@ -175,22 +177,22 @@ import Testing
         #expect(try principal(#"{"exp":1}"#) != principal(#"{"exp":2}"#))
     }
 
-    @Test func rulesAreReadFromAConfiguration() throws {
-        var configuration = ServerConfiguration()
-        #expect(try CredentialRules(configuration).tokens == nil)
-        configuration.jwtSecret = "too short"
-        #expect(throws: OptionError.self) { try CredentialRules(configuration) }
-        configuration.jwtSecret = TestToken.secret
-        configuration.jwtAudience = "voice"
-        #expect(try CredentialRules(configuration).tokens?.audience == "voice")
-        configuration.jwtKeysFile = "no/such/file"
+    @Test func rulesAreReadFromTheSettings() throws {
+        var settings = CredentialSettings()
+        #expect(try CredentialRules(settings, secrets: []).tokens == nil)
+        settings.jwtSecret = "too short"
+        #expect(throws: OptionError.self) { try CredentialRules(settings, secrets: []) }
+        settings.jwtSecret = TestToken.secret
+        settings.jwtAudience = "voice"
+        #expect(try CredentialRules(settings, secrets: []).tokens?.audience == "voice")
+        settings.jwtKeysFile = "no/such/file"
         #expect(
             throws: OptionError(
                 "jwt-keys-file", "cannot read no/such/file: No such file or directory")
-        ) { try CredentialRules(configuration) }
-        configuration.jwtKeysFile = nil
-        configuration.jwtSecret = nil
-        #expect(configuration.objection?.contains("jwt-audience") == true)
+        ) { try CredentialRules(settings, secrets: []) }
+        settings.jwtKeysFile = nil
+        settings.jwtSecret = nil
+        #expect(settings.objection?.contains("jwt-audience") == true)
     }
 
     // MARK: Client secrets

@@ -128,7 +128,7 @@ private final class StoreDouble: SharedSecrets {
 
     @Test func aSecretCountsForItsKeyAtEveryNode() throws {
         let one = try node()
-        let two = try node { $0.maxSessionsPerKey = 1 }
+        let two = try node { $0.credentials.maxSessionsPerKey = 1 }
         let value = try secret(one)
         #expect(open(two, Self.key).isOpen)
         #expect(open(two, value).answer?.status == 429)
@@ -163,7 +163,7 @@ private final class StoreDouble: SharedSecrets {
 
     @Test func withoutRoomForItASecretIsAskedForAtEachRequest() throws {
         let one = try node()
-        let two = try node(seed: 2) { $0.maxClientSecrets = 2 }
+        let two = try node(seed: 2) { $0.credentials.maxClientSecrets = 2 }
         _ = try secret(two)
         let value = try secret(one)
         for _ in 0..<2 { #expect(open(two, value).isOpen) }
@@ -270,7 +270,7 @@ private final class StoreDouble: SharedSecrets {
     // MARK: Guessing
 
     @Test func questionsUnderWayCountAsFailedAttempts() throws {
-        let server = try node { $0.authFailuresPerMinutePerAddress = 3 }
+        let server = try node { $0.credentials.authFailuresPerMinutePerAddress = 3 }
         store.waiting = []
         let guesses = (0..<3).map { _ in open(server, Self.guess, from: Self.stranger) }
         let refused = open(server, Self.guess, from: Self.stranger)
@@ -284,14 +284,14 @@ private final class StoreDouble: SharedSecrets {
     }
 
     @Test func withoutCredentialsTheStoreIsAskedNoMoreOften() throws {
-        let server = try node(keys: []) { $0.authFailuresPerMinutePerAddress = 3 }
+        let server = try node(keys: []) { $0.credentials.authFailuresPerMinutePerAddress = 3 }
         for _ in 0..<5 { #expect(open(server, Self.guess, from: Self.stranger).isOpen) }
         #expect(store.asked.count == 3)
     }
 
     @Test func aSecretThatIsFoundIsNoFailedAttempt() throws {
         let one = try node()
-        let two = try node { $0.authFailuresPerMinutePerAddress = 1 }
+        let two = try node { $0.credentials.authFailuresPerMinutePerAddress = 1 }
         for _ in 0..<3 {
             #expect(open(two, try secret(one), from: Self.stranger).isOpen)
         }

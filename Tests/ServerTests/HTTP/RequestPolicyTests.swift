@@ -9,11 +9,9 @@ import Testing
     private func policy(
         host: String = "127.0.0.1", hosts: [String] = [], origins: [String] = []
     ) throws -> RequestPolicy {
-        var configuration = ServerConfiguration()
-        configuration.host = host
-        configuration.allowedHosts = try hosts.map { try #require(HostPattern($0)) }
-        configuration.allowedOrigins = try origins.map { try #require(OriginPattern($0)) }
-        return RequestPolicy(configuration)
+        RequestPolicy(
+            host: host, hosts: try hosts.map { try #require(HostPattern($0)) },
+            origins: try origins.map { try #require(OriginPattern($0)) })
     }
 
     // MARK: Host

@@ -16,9 +16,9 @@ import Testing
         let megabytes = Atomic<Int>(20)
 
         func budget(limit: Int, models: Int = 0) -> MemoryBudget {
-            var configuration = ServerConfiguration()
-            configuration.maxMemoryBytes = limit * megabyte
-            return MemoryBudget(configuration, modelBytes: models * megabyte) {
+            var settings = MemorySettings()
+            settings.maxBytes = limit * megabyte
+            return MemoryBudget(settings, modelBytes: models * megabyte) {
                 self.megabytes.load(ordering: .relaxed) * megabyte
             }
         }

@@ -60,8 +60,8 @@ import Testing
 
     @Test func aShardGivesBackAfterManyHaveLeft() throws {
         var configuration = ServerConfiguration()
-        configuration.maxConnectionsPerAddress = 0
-        configuration.handshakesPerSecondPerAddress = 0
+        configuration.admission.maxConnectionsPerAddress = 0
+        configuration.admission.handshakesPerSecondPerAddress = 0
         let server = try SimulatedServer(configuration: configuration)
         let peers = (0..<7_000).map { _ in server.connect() }
         server.run()

@@ -16,9 +16,9 @@ import Testing
     private let world = World()
 
     private func watches(limit: Int) -> [MemoryWatch] {
-        var configuration = ServerConfiguration()
-        configuration.maxMemoryBytes = limit
-        let budget = MemoryBudget(configuration) { [world] in
+        var settings = MemorySettings()
+        settings.maxBytes = limit
+        let budget = MemoryBudget(settings) { [world] in
             world.resident.load(ordering: .relaxed)
         }
         for shard in 0..<2 {

@@ -29,7 +29,7 @@ private func block(of object: AnyObject) -> Int {
         bytes.withUnsafeMutableBytes {
             var input = $0
             let event = http.nextEvent(
-                in: &input, hasOutput: false, at: .milliseconds(0), ServerConfiguration())
+                in: &input, hasOutput: false, at: .milliseconds(0), HTTPSettings())
             #expect(event == nil)
         }
         if case .receiving(let request) = http.phase { return request }
@@ -135,7 +135,7 @@ private func block(of object: AnyObject) -> Int {
 
     @Test func contextsAreChargedOnceTheyAreInUse() throws {
         var configuration = ServerConfiguration()
-        configuration.contextCompressMinBytes = 1
+        configuration.compression.contextMinBytes = 1
         let server = try SimulatedServer(configuration: configuration)
         let offer = PerMessageDeflateOffer()
         let client = server.openClient(offer: offer)
@@ -155,7 +155,7 @@ private func block(of object: AnyObject) -> Int {
     }
 
     @Test func aTextRequestIsChargedAsLongAsItLasts() throws {
-        let world = try TextWorld(long(2_000)) { $0.maxUnreadReplyBytes = 30_000 }
+        let world = try TextWorld(long(2_000)) { $0.textRequests.maxUnreadReplyBytes = 30_000 }
         let peer = world.send(TextWorld.post("/v1/chat/completions", Self.chat), window: 1_000)
         let request = try #require(world.server.shard.textRequests.all.first)
         let ledger = world.server.shard.ledger(of: request)
@@ -173,8 +173,8 @@ private func block(of object: AnyObject) -> Int {
 
     @Test func aTextRequestThatHoldsTooMuchEnds() throws {
         let world = try TextWorld(long(2_000)) {
-            $0.maxUnreadReplyBytes = 1 << 20
-            $0.maxConnectionMemoryBytes = 130_000
+            $0.textRequests.maxUnreadReplyBytes = 1 << 20
+            $0.memory.maxConnectionBytes = 130_000
         }
         let peer = world.send(TextWorld.post("/v1/chat/completions", Self.chat), window: 1_000)
         #expect(world.server.metrics.total(of: .memoryClosesConnection) == 1)
@@ -193,13 +193,13 @@ private func block(of object: AnyObject) -> Int {
         _ change: (inout ServerConfiguration) -> Void
     ) throws -> SimulatedServer {
         var configuration = ServerConfiguration()
-        configuration.maxMemoryBytes = 0
+        configuration.memory.maxBytes = 0
         change(&configuration)
         return try SimulatedServer(configuration: configuration)
     }
 
     @Test func aConnectionThatHoldsMoreThanAnyMayIsClosed() throws {
-        let server = try limited { $0.maxConnectionMemoryBytes = 100_000 }
+        let server = try limited { $0.memory.maxConnectionBytes = 100_000 }
         let modest = server.openClient()
         let greedy = server.openClient()
         #expect(server.run())
@@ -218,7 +218,7 @@ private func block(of object: AnyObject) -> Int {
     }
 
     @Test func aMessageThatNeverEndsIsEvicted() throws {
-        let server = try limited { $0.maxConnectionMemoryBytes = 100_000 }
+        let server = try limited { $0.memory.maxConnectionBytes = 100_000 }
         let client = server.openClient("/v1/realtime")
         #expect(server.run())
         client.peer.send([0x81, 0xFF, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0])
@@ -232,7 +232,7 @@ private func block(of object: AnyObject) -> Int {
     }
 
     @Test func nearTheLimitNewSessionsAreRefused() throws {
-        let server = try limited { $0.maxMemoryBytes = 1 << 30 }
+        let server = try limited { $0.memory.maxBytes = 1 << 30 }
         let old = server.openClient()
         #expect(server.run())
         server.memory.resident.store(1 << 30, ordering: .relaxed)
@@ -263,7 +263,7 @@ private func block(of object: AnyObject) -> Int {
     }
 
     @Test func beyondTheLimitTheLargestGoesFirst() throws {
-        let server = try limited { $0.maxMemoryBytes = 300_000 }
+        let server = try limited { $0.memory.maxBytes = 300_000 }
         let clients = (0..<4).map { _ in server.openClient() }
         #expect(server.run())
         // The sum passes the limit once, by little; the third holds the most then.
@@ -282,7 +282,7 @@ private func block(of object: AnyObject) -> Int {
     /// Many small connections together are charged more than one large one; the large one is evicted.
     @Test func theLargestOfAllShardsGoesFirst() throws {
         var configuration = ServerConfiguration()
-        configuration.maxMemoryBytes = 500_000
+        configuration.memory.maxBytes = 500_000
         let first = try SimulatedServer(configuration: configuration, seed: 1, shards: 2)
         let second = try SimulatedServer(configuration: configuration, seed: 2, besides: first)
         let small = (0..<50).map { _ in first.openClient() }
@@ -311,7 +311,7 @@ private func block(of object: AnyObject) -> Int {
 
     /// More than one look finds: the shard goes on in its next ticks.
     @Test func manyAreEvictedOneLookAfterAnother() throws {
-        let server = try limited { $0.maxMemoryBytes = 1 << 20 }
+        let server = try limited { $0.memory.maxBytes = 1 << 20 }
         let clients = (0..<100).map { _ in server.openClient() }
         #expect(server.run())
         for client in clients { client.send(question(String(repeating: "x", count: 3_000))) }
@@ -342,7 +342,7 @@ private func block(of object: AnyObject) -> Int {
             try await host.sleep(for: .seconds(10))
         }
         var configuration = ServerConfiguration()
-        configuration.maxConnectionMemoryBytes = 80_000
+        configuration.memory.maxConnectionBytes = 80_000
         let server = try SimulatedServer(
             configuration: configuration, agents: AgentSet(model: model))
         let client = server.openClient()
@@ -366,7 +366,7 @@ private func block(of object: AnyObject) -> Int {
     @Test func memoryOfNoClientKeepsNoClientOut() throws {
         let log = LogRecord()
         var configuration = ServerConfiguration()
-        configuration.maxMemoryBytes = 400_000_000
+        configuration.memory.maxBytes = 400_000_000
         let server = try SimulatedServer(configuration: configuration, log: log)
         let first = server.openClient()
         #expect(server.run())
@@ -391,7 +391,7 @@ private func block(of object: AnyObject) -> Int {
     @Test func aShortageOfMemoryIsLoggedAtItsBeginningAndAtItsEnd() throws {
         let log = LogRecord()
         var configuration = ServerConfiguration()
-        configuration.maxMemoryBytes = 300_000
+        configuration.memory.maxBytes = 300_000
         let server = try SimulatedServer(configuration: configuration, log: log)
         let lines = { (text: String) in log.lines.filter { $0.contains(text) } }
         let clients = (0..<4).map { _ in server.openClient() }
@@ -419,7 +419,7 @@ private func block(of object: AnyObject) -> Int {
     }
 
     @Test func memoryOfNoClientClosesNone() throws {
-        let server = try limited { $0.maxMemoryBytes = 1 << 30 }
+        let server = try limited { $0.memory.maxBytes = 1 << 30 }
         let client = server.openClient()
         #expect(server.run())
         server.memory.resident.store(2 << 30, ordering: .relaxed)

@@ -50,7 +50,7 @@ private struct NoConnectionWaits: Error {}
     /// Drains as `ParleyServer.drain()` does; the shard knows before the clock moves on.
     private func drain(_ server: SimulatedServer) {
         server.metrics.isDraining.store(true, ordering: .relaxed)
-        server.shard.drain(server.shard.configuration.drainDelay)
+        server.shard.drain(server.shard.configuration.drain.delay)
         server.run()
     }
 
@@ -83,7 +83,7 @@ private struct NoConnectionWaits: Error {}
 
     /// A tick without time for a request leaves it for the next one. The drain waits for its answer.
     @Test func requestsThatWaitForTheirTurnAreAnswered() throws {
-        let server = try makeServer { $0.drainJitter = .zero }
+        let server = try makeServer { $0.drain.jitter = .zero }
         let peers = (0..<4).map { _ in server.connect() }
         for peer in peers { peer.send(readiness) }
         server.run()
@@ -110,7 +110,7 @@ private struct NoConnectionWaits: Error {}
     // MARK: Sessions
 
     @Test func closesIdleSessionsSpreadOverTheJitter() throws {
-        let server = try makeServer { $0.drainJitter = .seconds(2) }
+        let server = try makeServer { $0.drain.jitter = .seconds(2) }
         let clients = (0..<40).map { _ in server.openClient() }
         server.run()
         drain(server)
@@ -148,7 +148,7 @@ private struct NoConnectionWaits: Error {}
 
     @Test(arguments: ["json", "binary"])
     func aReplyInFlightIsSpokenToItsEndAndPlayed(transport: String) throws {
-        let server = try makeServer { $0.drainJitter = .zero }
+        let server = try makeServer { $0.drain.jitter = .zero }
         let client = server.openClient()
         server.run()
         client.send(
@@ -197,7 +197,7 @@ private struct NoConnectionWaits: Error {}
     }
 
     @Test func aUserWhoSpeaksIsNotCutOff() throws {
-        let server = try makeServer { $0.drainJitter = .zero }
+        let server = try makeServer { $0.drain.jitter = .zero }
         let client = server.openClient()
         server.run()
         let packet = [UInt8](repeating: 0, count: 2 * 24 * 20)
@@ -218,7 +218,7 @@ private struct NoConnectionWaits: Error {}
     }
 
     @Test func theTimeoutBoundsATurn() throws {
-        let server = try makeServer { $0.drainTimeout = .seconds(1) }
+        let server = try makeServer { $0.drain.timeout = .seconds(1) }
         let client = server.openClient()
         let idle = server.openClient()
         server.run()
@@ -234,7 +234,7 @@ private struct NoConnectionWaits: Error {}
     }
 
     @Test func aClientThatDoesNotAnswerTheCloseIsCutOffAfterTheCloseTimeout() throws {
-        let server = try makeServer { $0.drainJitter = .zero }
+        let server = try makeServer { $0.drain.jitter = .zero }
         let client = server.openClient()
         client.isPolite = false
         server.run()
@@ -246,7 +246,7 @@ private struct NoConnectionWaits: Error {}
     }
 
     @Test func aSlowReaderGetsTheWholeReplyBeforeItsClose() throws {
-        let server = try makeServer { $0.drainJitter = .zero }
+        let server = try makeServer { $0.drain.jitter = .zero }
         let client = server.openClient()
         server.run()
         ask(client)
@@ -267,8 +267,8 @@ private struct NoConnectionWaits: Error {}
 
     @Test func readinessTurnsBeforeTheListenersClose() throws {
         let server = try makeServer {
-            $0.drainDelay = .seconds(3)
-            $0.drainJitter = .zero
+            $0.drain.delay = .seconds(3)
+            $0.drain.jitter = .zero
         }
         let kept = server.connect()
         kept.send(readiness)
@@ -291,7 +291,7 @@ private struct NoConnectionWaits: Error {}
     }
 
     @Test func connectionsThatWaitToBeAcceptedAreServedAndClosedLikeTheOthers() throws {
-        let server = try makeServer { $0.maxAcceptsPerTick = 2 }
+        let server = try makeServer { $0.loop.maxAcceptsPerTick = 2 }
         server.run()
         let queued = (0..<9).map { _ in server.connect() }
         let clients = (0..<3).map { _ in server.openClient() }
@@ -364,7 +364,7 @@ private struct NoConnectionWaits: Error {}
     // MARK: The owner of the listeners
 
     @Test func aSharedPortIsLeftAtOnceAndItsQueueIsServed() throws {
-        let server = try makeServer { $0.maxAcceptsPerTick = 2 }
+        let server = try makeServer { $0.loop.maxAcceptsPerTick = 2 }
         server.shard.duty = .shared
         let waiting = (0..<9).map { _ in server.openClient() }
         drain(server)
@@ -395,7 +395,7 @@ private struct NoConnectionWaits: Error {}
     }
 
     @Test func theDrainTimeoutBoundsTheWaitForFirstRequests() throws {
-        let server = try makeServer { $0.drainTimeout = .seconds(2) }
+        let server = try makeServer { $0.drain.timeout = .seconds(2) }
         server.shard.duty = .shared
         let mute = server.connect()
         server.run()
@@ -407,7 +407,7 @@ private struct NoConnectionWaits: Error {}
     }
 
     @Test func anInheritedSocketIsDealtOutAndItsQueueIsLeftAlone() throws {
-        let server = try makeServer { $0.maxAcceptsPerTick = 1 }
+        let server = try makeServer { $0.loop.maxAcceptsPerTick = 1 }
         let given = Mutex<[String]>([])
         let siblings = (1...2).map { number in
             ShardSibling(

@@ -13,11 +13,10 @@ private struct ShutdownWorld {
     var hasSessions = false
 
     init() {
-        var configuration = ServerConfiguration()
-        configuration.drainTimeout = .seconds(30)
-        configuration.drainJitter = .seconds(4)
-        configuration.closeTimeout = .seconds(5)
-        shutdown = Shutdown(configuration)
+        var settings = DrainSettings()
+        settings.timeout = .seconds(30)
+        settings.jitter = .seconds(4)
+        shutdown = Shutdown(settings, closeTimeout: .seconds(5))
     }
 
     static func token(_ slot: Int) -> EventToken {

@@ -64,7 +64,7 @@ import Testing
         let peers = (0..<3).map { _ in server.connect() }
         let client = server.openClient()
         #expect(server.run())
-        clear(client, times: ServerConfiguration().maxMessagesPerTick * 4)
+        clear(client, times: LoopSettings().maxMessagesPerTick * 4)
         #expect(server.shard.tick())
         #expect(server.shard.tickWork.unfinished.slots == [3])
         for peer in peers { peer.reset() }

@@ -72,7 +72,7 @@ import Testing
 
     @Test func anAddressHasQuotasOfItsOwn() throws {
         let server = try makeServer {
-            $0.quotasPerAddress = [Quota(.connections, 1, per: .minute)]
+            $0.quotas.perAddress = [Quota(.connections, 1, per: .minute)]
         }
         #expect(open(server, from: "192.0.2.7").isOpen)
         #expect(open(server, Self.other, from: "192.0.2.7").answer?.status == 429)
@@ -83,7 +83,7 @@ import Testing
     // MARK: Events and audio
 
     @Test func anEventBeyondTheQuotaIsAnErrorAndTheSessionLivesOn() throws {
-        let server = try makeServer { $0.quotasPerSession = [Quota(.events, 3, per: .minute)] }
+        let server = try makeServer { $0.quotas.perSession = [Quota(.events, 3, per: .minute)] }
         let client = open(server)
         for _ in 0..<4 { send(Self.question, to: client, of: server) }
         let added = client.eventTypes.filter { $0 == "conversation.item.added" }
@@ -103,7 +103,7 @@ import Testing
     }
 
     @Test func anAppendWithoutAudioCountsAsAnEvent() throws {
-        let server = try makeServer { $0.quotasPerSession = [Quota(.events, 2, per: .minute)] }
+        let server = try makeServer { $0.quotas.perSession = [Quota(.events, 2, per: .minute)] }
         let client = open(server)
         for _ in 0..<3 {
             send(#"{"type":"input_audio_buffer.append","audio":""}"#, to: client, of: server)
@@ -176,8 +176,8 @@ import Testing
 
     @Test func aReplyThatIsLeftBeforeItsEndTakesTokens() throws {
         var configuration = ServerConfiguration()
-        configuration.unlimitedAddresses = []
-        configuration.quotasPerAddress = [Quota(.tokens, 1_000, per: .day)]
+        configuration.admission.unlimitedAddresses = []
+        configuration.quotas.perAddress = [Quota(.tokens, 1_000, per: .day)]
         let words = ClosureModel { _, host, reply in
             try await reply(.text(String(repeating: "word", count: 500)))
             try await host.sleep(for: .seconds(60))
@@ -250,11 +250,11 @@ import Testing
 
     @Test func repeatedQuotasAreRefused() {
         var configuration = ServerConfiguration()
-        configuration.quotasPerKey = [Quota(.turns, 1, per: .day), Quota(.turns, 2, per: .day)]
+        configuration.quotas.perKey = [Quota(.turns, 1, per: .day), Quota(.turns, 2, per: .day)]
         #expect(
             configuration.objection == "quotas-per-key has two quotas of the same unit and period")
-        configuration.quotasPerKey = []
-        configuration.quotasPerSession = [Quota(.connections, 1, per: .day)]
+        configuration.quotas.perKey = []
+        configuration.quotas.perSession = [Quota(.connections, 1, per: .day)]
         #expect(configuration.objection?.hasPrefix("quotas-per-session cannot limit") == true)
     }
 }

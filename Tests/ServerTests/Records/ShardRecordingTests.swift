@@ -35,7 +35,7 @@ import Testing
         _ rule: RecordingRule, key: String? = nil, hasKeeper: Bool = true
     ) throws -> SimulatedServer {
         var configuration = ServerConfiguration()
-        configuration.recordings = rule
+        configuration.recordings.rule = rule
         var keys = APIKeys()
         if let key {
             let text = "\(Self.key) \(key)\n"
@@ -132,8 +132,10 @@ import Testing
         _ rule: RecordingRule, _ other: Keeper
     ) throws -> (first: ResumeWorld, second: ResumeWorld) {
         return (
-            try ResumeWorld(seed: 1, store: store, recordings: keeper) { $0.recordings = .asked },
-            try ResumeWorld(seed: 2, store: store, recordings: other) { $0.recordings = rule }
+            try ResumeWorld(seed: 1, store: store, recordings: keeper) {
+                $0.recordings.rule = .asked
+            },
+            try ResumeWorld(seed: 2, store: store, recordings: other) { $0.recordings.rule = rule }
         )
     }
 

@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test func switchedOffItIsIgnored() throws {
-        let world = try ResumeWorld { $0.resumeWindow = .zero }
+        let world = try ResumeWorld { $0.resume.window = .zero }
         #expect(world.open().resumes.isEmpty)
     }
 
@@ -118,7 +118,7 @@ import Testing
     }
 
     @Test func beyondTheLogTheConversationIsToldAnew() throws {
-        let world = try ResumeWorld { $0.maxResumeBytes = 4_096 }
+        let world = try ResumeWorld { $0.resume.maxBytes = 4_096 }
         let client = world.open()
         world.count(to: 60, client)
         #expect(world.server.run(for: .milliseconds(150)))
@@ -250,7 +250,7 @@ import Testing
     }
 
     @Test func whereTooManyWaitTheLastStateIsKept() throws {
-        let world = try ResumeWorld { $0.maxDetachedSessions = 1 }
+        let world = try ResumeWorld { $0.resume.maxDetachedSessions = 1 }
         let clients = [world.open(), world.open()]
         for client in clients { world.cut(client) }
         #expect(world.detachedCount == 1 && world.sessionCount == 1)
@@ -262,7 +262,7 @@ import Testing
     }
 
     @Test func alsoOfAClientThatIsSilent() throws {
-        let world = try ResumeWorld { $0.maxDetachedSessions = 1 }
+        let world = try ResumeWorld { $0.resume.maxDetachedSessions = 1 }
         let clients = [world.open(), world.open()]
         world.cut(clients[0])
         clients[1].isReading = false
@@ -294,7 +294,7 @@ import Testing
     }
 
     @Test func noMoreThanSoManyWait() throws {
-        let world = try ResumeWorld { $0.maxDetachedSessions = 1 }
+        let world = try ResumeWorld { $0.resume.maxDetachedSessions = 1 }
         let clients = [world.open(), world.open()]
         clients.forEach(world.cut)
         #expect(world.sessionCount == 1 && world.detachedCount == 1)
@@ -303,7 +303,7 @@ import Testing
 
     /// Sixteen may wait in any case.
     @Test func oneCallersShareOfWaitingSessionsIsBounded() throws {
-        let world = try ResumeWorld { $0.maxDetachedSessions = 40 }
+        let world = try ResumeWorld { $0.resume.maxDetachedSessions = 40 }
         for _ in 0..<25 { world.cut(world.open()) }
         #expect(world.detachedCount == 20)
         world.cut(world.open(key: ResumeWorld.otherKey))
@@ -311,7 +311,7 @@ import Testing
     }
 
     @Test func aFullServerTakesItsClientsBack() throws {
-        let world = try ResumeWorld { $0.maxSessions = 1 }
+        let world = try ResumeWorld { $0.admission.maxSessions = 1 }
         let client = world.open()
         world.cut(client)
         let again = try world.comeBack(from: client, at: client.offsets.last)
@@ -320,8 +320,8 @@ import Testing
 
     @Test func aCallerThatLeavesManyBehindKeepsNoOtherOut() throws {
         let world = try ResumeWorld {
-            $0.maxDetachedSessions = 3
-            $0.maxSessions = 5
+            $0.resume.maxDetachedSessions = 3
+            $0.admission.maxSessions = 5
         }
         let many = (0..<3).map { _ in world.open() }
         many.forEach(world.cut)
@@ -363,7 +363,7 @@ import Testing
     }
 
     @Test func aSessionThatWaitsEndsWithItsTime() throws {
-        let world = try ResumeWorld { $0.maxSessionSeconds = 60 }
+        let world = try ResumeWorld { $0.credentials.maxSessionSeconds = 60 }
         let client = world.open()
         #expect(world.server.run(for: .seconds(31)))
         #expect(client.eventTypes.last == "parley.going_away")

@@ -149,8 +149,12 @@ import Testing
 
     @Test func aSessionEndsWhenItWouldHaveEnded() throws {
         let store = SimulatedStore()
-        let first = try ResumeWorld(seed: 3, store: store) { $0.maxSessionSeconds = 100 }
-        let second = try ResumeWorld(seed: 4, store: store) { $0.maxSessionSeconds = 100 }
+        let first = try ResumeWorld(seed: 3, store: store) {
+            $0.credentials.maxSessionSeconds = 100
+        }
+        let second = try ResumeWorld(seed: 4, store: store) {
+            $0.credentials.maxSessionSeconds = 100
+        }
         let client = first.open()
         #expect(first.server.run(for: .seconds(60)) && second.server.run(for: .seconds(60)))
         first.server.shard.stop(.goingAway)
@@ -201,8 +205,8 @@ import Testing
     @Test func whatASessionHasUsedCountsElsewhere() throws {
         let store = SimulatedStore()
         let limit = [Quota(.turns, 3, per: .day), Quota(.events, 1_000, per: .minute)]
-        let first = try ResumeWorld(seed: 5, store: store) { $0.quotasPerSession = limit }
-        let second = try ResumeWorld(seed: 6, store: store) { $0.quotasPerSession = limit }
+        let first = try ResumeWorld(seed: 5, store: store) { $0.quotas.perSession = limit }
+        let second = try ResumeWorld(seed: 6, store: store) { $0.quotas.perSession = limit }
         let client = first.open()
         for _ in 0..<2 {
             first.count(to: 1, client)

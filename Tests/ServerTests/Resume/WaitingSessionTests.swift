@@ -60,7 +60,7 @@ import Testing
 
     /// The reply goes on, and what the client will have missed is kept.
     @Test func itIsEvictedWhereItGrowsTooLarge() throws {
-        let world = try ResumeWorld { $0.maxConnectionMemoryBytes = 40_000 }
+        let world = try ResumeWorld { $0.memory.maxConnectionBytes = 40_000 }
         let client = world.open()
         world.count(to: 1_000, client)
         world.cut(client)
@@ -113,7 +113,7 @@ import Testing
 
     /// A client does not come back for the work that it may ask for.
     @Test func aReturnFillsNoBudget() throws {
-        let world = try ResumeWorld { $0.maxTurnsPerSecond = 1 }
+        let world = try ResumeWorld { $0.connection.webSocket.maxTurnsPerSecond = 1 }
         let client = world.open()
         for _ in 0..<40 { world.count(to: 1, client) }
         let token = try #require(world.server.shard.sessions[slot: 0]).token

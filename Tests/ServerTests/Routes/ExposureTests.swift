@@ -20,38 +20,39 @@ import Testing
 
     @Test(arguments: ["0.0.0.0", "::"])
     func aPublicAddressNeedsCredentialsOrAnOption(host: String) throws {
-        #expect(throws: ServerError.exposed(host: host)) { try start { $0.host = host } }
+        #expect(throws: ServerError.exposed(host: host)) { try start { $0.listener.host = host } }
         try start {
-            $0.host = host
-            $0.insecure = true
+            $0.listener.host = host
+            $0.credentials.insecure = true
         }
         try start {
-            $0.host = host
-            $0.apiKey = "sk-key-0123456789abcdef"
+            $0.listener.host = host
+            $0.credentials.apiKey = "sk-key-0123456789abcdef"
         }
         try start {
-            $0.host = host
-            $0.jwtSecret = TestToken.secret
+            $0.listener.host = host
+            $0.credentials.jwtSecret = TestToken.secret
         }
     }
 
     @Test(arguments: ["127.0.0.1", "::1", "localhost"])
     func aLoopbackAddressNeedsNothing(host: String) throws {
-        try start { $0.host = host }
+        try start { $0.listener.host = host }
     }
 
     @Test func aSecretThatCanBeGuessedIsForThisMachineAlone() throws {
         let changes: [(inout ServerConfiguration) -> Void] = [
-            { $0.apiKey = "null" }, { $0.apiKey = "a-key-of-enough-length,~" },
+            { $0.credentials.apiKey = "null" },
+            { $0.credentials.apiKey = "a-key-of-enough-length,~" },
             {
-                $0.apiKey = "a-key-of-enough-length"
-                $0.telephoneSecret = "secret"
+                $0.credentials.apiKey = "a-key-of-enough-length"
+                $0.telephone.secret = "secret"
             },
         ]
         for change in changes {
             let error = #expect(throws: ServerError.self) {
                 try start {
-                    $0.host = "0.0.0.0"
+                    $0.listener.host = "0.0.0.0"
                     change(&$0)
                 }
             }
@@ -59,8 +60,8 @@ import Testing
             let log = LogRecord()
             try start(log: log, change)
             try start {
-                $0.host = "0.0.0.0"
-                $0.insecure = true
+                $0.listener.host = "0.0.0.0"
+                $0.credentials.insecure = true
                 change(&$0)
             }
             #expect(log.lines.contains { $0.contains("fewer than 16 characters") })
@@ -70,8 +71,8 @@ import Testing
     @Test func credentialsWithoutTLSCauseAWarning() throws {
         let log = LogRecord()
         try start(log: log) {
-            $0.host = "0.0.0.0"
-            $0.apiKey = "sk-key-0123456789abcdef"
+            $0.listener.host = "0.0.0.0"
+            $0.credentials.apiKey = "sk-key-0123456789abcdef"
         }
         #expect(log.lines.contains { $0.hasPrefix("warning credentials and speech cross") })
         #expect(!log.lines.contains { $0.contains("sk-key") })
@@ -87,7 +88,7 @@ import Testing
 
     @Test func aFileThatCannotBeUsedStopsTheStart() {
         let error = #expect(throws: ServerError.self) {
-            try start { $0.apiKeysFile = "no/such/file" }
+            try start { $0.credentials.apiKeysFile = "no/such/file" }
         }
         #expect(
             error?.description

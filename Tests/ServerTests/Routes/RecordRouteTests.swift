@@ -183,7 +183,7 @@ private final class ScriptedLibrary: RecordLibrary {
     }
 
     @Test func aRecordThatIsTooLongIsRefused() throws {
-        let server = try makeServer { $0.maxQueuedOutputBytes = 1 << 20 }
+        let server = try makeServer { $0.connection.maxQueuedOutputBytes = 1 << 20 }
         let long = "\"" + String(repeating: "x", count: 600_000) + "\""
         library.answer(.record(documents: [long], recordings: []))
         #expect(try code(try send("/admin/records/sess_1", to: server)) == "record_too_long")

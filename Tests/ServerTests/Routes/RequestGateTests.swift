@@ -16,8 +16,8 @@ import Testing
     private static let configuration = {
         var configuration = ServerConfiguration()
         configuration.debugEcho = true
-        configuration.allowedHosts = [HostPattern("voice.example.com")!]
-        configuration.allowedOrigins = [OriginPattern(listed)!]
+        configuration.admission.allowedHosts = [HostPattern("voice.example.com")!]
+        configuration.admission.allowedOrigins = [OriginPattern(listed)!]
         return configuration
     }()
 
@@ -53,7 +53,10 @@ import Testing
         let (request, _) = try #require(try bytes.withUnsafeBytes { try parser.parse($0) })
         let source = RequestSource(client: .unspecified, host: request.host)
         let verdict = RequestGate.judge(
-            request, from: source, isBodyDue: isBodyDue, policy: RequestPolicy(configuration),
+            request, from: source, isBodyDue: isBodyDue,
+            policy: RequestPolicy(
+                host: configuration.listener.host, hosts: configuration.admission.allowedHosts,
+                origins: configuration.admission.allowedOrigins),
             routes: Self.routes
         ) { _ throws(RefusalReason) in
             switch sender {
@@ -166,7 +169,7 @@ import Testing
 
     @Test func aStarAdmitsEveryPageWhereListedOnesAreAdmitted() throws {
         var configuration = Self.configuration
-        configuration.allowedOrigins = [.any]
+        configuration.admission.allowedOrigins = [.any]
         for (route, method) in Self.operations {
             let takes = ("Content-Type", "application/json")
             for page in [("Origin", Self.foreign), ("Sec-Fetch-Site", "cross-site")] {

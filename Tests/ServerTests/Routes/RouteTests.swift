@@ -12,7 +12,7 @@ import Testing
         _ method: String, _ path: String, _ fields: String = "", origins: [String] = []
     ) throws -> HTTPResponse {
         var configuration = ServerConfiguration()
-        configuration.allowedOrigins = try origins.map { try #require(OriginPattern($0)) }
+        configuration.admission.allowedOrigins = try origins.map { try #require(OriginPattern($0)) }
         let server = try SimulatedServer(configuration: configuration)
         let peer = server.connect()
         peer.send("\(method) \(path) HTTP/1.1\r\nHost: localhost:8080\r\n\(fields)\r\n")

@@ -136,7 +136,7 @@ func text(_ response: HTTPResponse) -> String { String(decoding: response.body, 
 
     @Test func refusesAHeadThatIsTooLarge() throws {
         var configuration = ServerConfiguration()
-        configuration.maxHeaderBytes = 1_024
+        configuration.connection.http.maxHeaderBytes = 1_024
         let (responses, _) = try answers(
             get("/", headers: "X: " + String(repeating: "a", count: 2_000) + "\r\n"),
             configuration: configuration)
@@ -173,8 +173,8 @@ func text(_ response: HTTPResponse) -> String { String(decoding: response.body, 
 
     @Test func pausesPipelinedRequestsOfAClientThatDoesNotRead() throws {
         var configuration = ServerConfiguration()
-        configuration.keepAliveTimeout = .seconds(1_000)
-        configuration.headerTimeout = .seconds(1_000)
+        configuration.connection.http.keepAliveTimeout = .seconds(1_000)
+        configuration.connection.http.headerTimeout = .seconds(1_000)
         let server = try SimulatedServer(configuration: configuration)
         let peer = server.connect(window: 1_000)
         let count = 500

@@ -22,8 +22,8 @@ import Testing
 
     @Test func echoesAMessageThatIsLongerThanTheOutputLimit() throws {
         var configuration = ServerConfiguration()
-        configuration.maxQueuedOutputBytes = 1 << 20
-        configuration.softQueuedOutputBytes = 64 << 10
+        configuration.connection.maxQueuedOutputBytes = 1 << 20
+        configuration.connection.softQueuedOutputBytes = 64 << 10
         let (server, client) = try openEcho(configuration)
         let message = [UInt8](repeating: 7, count: 3 << 20)
         client.send(.binary, message)
@@ -36,8 +36,8 @@ import Testing
 
     @Test func readsNoMoreFromAClientThatDoesNotRead() throws {
         var configuration = ServerConfiguration()
-        configuration.softQueuedOutputBytes = 64 << 10
-        configuration.readBufferBytes = 16 << 10
+        configuration.connection.softQueuedOutputBytes = 64 << 10
+        configuration.loop.readBufferBytes = 16 << 10
         let (server, client) = try openEcho(configuration)
         client.isReading = false
         client.peer.window = 10_000
@@ -59,7 +59,7 @@ import Testing
 
     @Test func aPausedEchoStillCloses() throws {
         var configuration = ServerConfiguration()
-        configuration.softQueuedOutputBytes = 16 << 10
+        configuration.connection.softQueuedOutputBytes = 16 << 10
         let (server, client) = try openEcho(configuration, faults: .harsh)
         client.isReading = false
         client.peer.window = 5_000

@@ -143,7 +143,7 @@ private struct StormAgents: LanguageModel, SpeechRecognizer, SlowSpeaker {
         let agents = StormAgents()
         var configuration = ServerConfiguration()
         // Half of what a storm sends is refused; here that is no reason to close.
-        configuration.maxNuisanceBurst = 1_000_000
+        configuration.connection.webSocket.maxNuisanceBurst = 1_000_000
         return try SimulatedServer(
             configuration: configuration,
             agents: AgentSet(model: agents, recognizer: agents, synthesizer: agents), seed: seed,

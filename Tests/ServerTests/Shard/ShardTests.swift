@@ -58,7 +58,7 @@ import Testing
 
     @Test func acceptsABoundedNumberPerTick() throws {
         var configuration = ServerConfiguration()
-        configuration.maxAcceptsPerTick = 3
+        configuration.loop.maxAcceptsPerTick = 3
         let server = try SimulatedServer(configuration: configuration)
         let peers = (0..<10).map { _ in server.connect() }
         _ = server.shard.tick()
@@ -69,7 +69,7 @@ import Testing
 
     @Test func closesConnectionsBeyondTheLimit() throws {
         var configuration = ServerConfiguration()
-        configuration.maxConnections = 2
+        configuration.admission.maxConnections = 2
         let log = LogRecord()
         let server = try SimulatedServer(configuration: configuration, log: log)
         let peers = (0..<3).map { _ in server.connect() }
@@ -113,7 +113,7 @@ import Testing
 
     @Test func writesAtMostItsShareToOneConnectionPerTick() throws {
         var configuration = ServerConfiguration()
-        configuration.maxWriteBytesPerTick = 1_000
+        configuration.loop.maxWriteBytesPerTick = 1_000
         let server = try SimulatedServer(configuration: configuration)
         let greedy = server.connect()
         greedy.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -63,7 +63,7 @@ import Testing
     // MARK: What waits for a sideband
 
     @Test func whatIsOnItsWayAndWhatIsUnsentCountTogether() throws {
-        let world = try SidebandWorld { $0.maxSidebandQueuedBytes = 64 << 10 }
+        let world = try SidebandWorld { $0.sidebands.maxQueuedBytes = 64 << 10 }
         let client = world.openClient()
         let sideband = try world.join(client)
         let link = try #require(world.second.shard.sidebands.joined.values.first).link
@@ -84,8 +84,8 @@ import Testing
 
     @Test func aSidebandGetsItsCloseBeforeTheLimitOfAllConnections() throws {
         let world = try SidebandWorld {
-            $0.maxQueuedOutputBytes = 128 << 10
-            $0.softQueuedOutputBytes = 128 << 10
+            $0.connection.maxQueuedOutputBytes = 128 << 10
+            $0.connection.softQueuedOutputBytes = 128 << 10
         }
         let client = world.openClient()
         let sideband = try world.join(client)

@@ -153,7 +153,7 @@ import Testing
     }
 
     @Test func aSessionHasAFewSidebands() throws {
-        let world = try SidebandWorld { $0.maxSidebandsPerSession = 1 }
+        let world = try SidebandWorld { $0.sidebands.maxPerSession = 1 }
         let client = world.openClient()
         let sideband = try world.join(client)
         let second = try world.join(client)
@@ -194,7 +194,7 @@ import Testing
     // MARK: Slow sidebands
 
     @Test func aSlowSidebandIsCutOffAndTheCallGoesOn() throws {
-        let world = try SidebandWorld { $0.maxSidebandQueuedBytes = 64 << 10 }
+        let world = try SidebandWorld { $0.sidebands.maxQueuedBytes = 64 << 10 }
         let client = world.openClient()
         let sideband = try world.join(client)
         sideband.peer.window = 0
@@ -209,7 +209,7 @@ import Testing
     }
 
     @Test func aShardThatStandsStillHoldsABoundedQueue() throws {
-        let world = try SidebandWorld { $0.maxSidebandQueuedBytes = 64 << 10 }
+        let world = try SidebandWorld { $0.sidebands.maxQueuedBytes = 64 << 10 }
         let client = world.openClient()
         let sideband = try world.join(client)
         let link = try #require(world.second.shard.sidebands.joined.values.first).link
@@ -228,7 +228,7 @@ import Testing
     }
 
     @Test func aFloodOfEventsForAShardThatStandsStillEndsTheSideband() throws {
-        let world = try SidebandWorld { $0.maxSidebandQueuedBytes = 64 << 10 }
+        let world = try SidebandWorld { $0.sidebands.maxQueuedBytes = 64 << 10 }
         let client = world.openClient()
         let sideband = try world.join(client)
         let padding = String(repeating: " ", count: 30_000)

@@ -270,7 +270,7 @@ private struct Row: Equatable {
     /// A tick looks at 1,024 slots, so that no client waits for a long scan.
     @Test func aLongScanTakesSeveralTicks() throws {
         var configuration = ServerConfiguration()
-        configuration.headerTimeout = .seconds(600)
+        configuration.connection.http.headerTimeout = .seconds(600)
         let server = try SimulatedServer(configuration: configuration)
         for _ in 0..<3 * SessionScan.slotsPerTick { _ = server.connect() }
         server.run()
@@ -337,7 +337,7 @@ private struct Row: Equatable {
 
     @Test func aTrustedProxyNamesTheClient() throws {
         var configuration = ServerConfiguration()
-        configuration.trustedProxies = [try #require(AddressRange("127.0.0.1"))]
+        configuration.admission.trustedProxies = [try #require(AddressRange("127.0.0.1"))]
         let server = try SimulatedServer(configuration: configuration)
         for (client, status) in [("203.0.113.9", 403), ("127.0.0.1", 200)] {
             let response = try get(
@@ -349,7 +349,7 @@ private struct Row: Equatable {
     /// A proxy that is not trusted is known by what it adds; one that is must name its client.
     @Test func aProxyOnThisMachineDoesNotMakeItsClientsLocal() throws {
         var trusting = ServerConfiguration()
-        trusting.trustedProxies = [try #require(AddressRange("127.0.0.1"))]
+        trusting.admission.trustedProxies = [try #require(AddressRange("127.0.0.1"))]
         for configuration in [ServerConfiguration(), trusting] {
             let server = try SimulatedServer(configuration: configuration)
             for field in ["Via: 1.1 a", "X-Real-IP: 127.0.0.1", "Forwarded: for=127.0.0.1"] {

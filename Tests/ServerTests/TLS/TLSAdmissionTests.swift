@@ -41,9 +41,9 @@ import Testing
 
     private func makeProxiedWorld(seed: UInt64, faults: SimulatedFaults) throws -> TLSWorld {
         try TLSWorld(seed: seed, faults: faults) {
-            $0.trustedProxies = [AddressRange("10.0.0.0/8")].compactMap(\.self)
-            $0.proxyProtocol = .required
-            $0.maxConnectionsPerAddress = 1
+            $0.admission.trustedProxies = [AddressRange("10.0.0.0/8")].compactMap(\.self)
+            $0.admission.proxyProtocol = .required
+            $0.admission.maxConnectionsPerAddress = 1
         }
     }
 

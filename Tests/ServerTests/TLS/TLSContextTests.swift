@@ -131,24 +131,24 @@ import Testing
     }
 
     @Test func saysWhichFileCannotBeRead() throws {
-        var configuration = ServerConfiguration()
-        configuration.tlsCertificate = "no/such/file"
-        configuration.tlsKey = "no/such/file"
+        var settings = TLSSettings()
+        settings.certificate = "no/such/file"
+        settings.key = "no/such/file"
         #expect(
             throws: OptionError("tls-cert", "cannot read no/such/file: No such file or directory")
-        ) { try TLSMaterial(configuration) }
+        ) { try TLSMaterial(settings) }
     }
 
     @Test func wantsCertificateAndKeyTogether() {
         var configuration = ServerConfiguration()
-        configuration.tlsKey = "key.pem"
+        configuration.tls.key = "key.pem"
         #expect(configuration.objection?.hasPrefix("tls-key needs tls-cert") == true)
-        configuration.tlsKey = nil
-        configuration.tlsClientCA = "ca.pem"
+        configuration.tls.key = nil
+        configuration.tls.clientCA = "ca.pem"
         #expect(configuration.objection?.hasPrefix("tls-client-ca needs") == true)
-        configuration.tlsCertificate = "cert.pem"
+        configuration.tls.certificate = "cert.pem"
         #expect(configuration.objection?.hasPrefix("tls-cert needs tls-key") == true)
-        configuration.tlsKey = "key.pem"
+        configuration.tls.key = "key.pem"
         #expect(configuration.objection == nil)
     }
 }

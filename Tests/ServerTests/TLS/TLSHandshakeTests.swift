@@ -132,7 +132,7 @@ import Testing
     }
 
     @Test func endsHandshakesThatStall() throws {
-        let world = try TLSWorld { $0.headerTimeout = .seconds(2) }
+        let world = try TLSWorld { $0.connection.http.headerTimeout = .seconds(2) }
         let stalled = world.server.connect()
         stalled.send(Array(world.connect().takeHello().prefix(40)))
         let silent = world.server.connect()
@@ -146,7 +146,7 @@ import Testing
     }
 
     @Test func boundsHandshakesPerTurn() throws {
-        let world = try TLSWorld { $0.maxTLSHandshakesPerTick = 3 }
+        let world = try TLSWorld { $0.tls.maxHandshakesPerTick = 3 }
         let clients = (0..<10).map { _ in world.connect() }
         for client in clients { client.poll() }
         // The first tick accepts.

@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test func keepsOutputPlainUntilTheSocketHasRoom() throws {
-        let world = try TLSWorld { $0.maxQueuedOutputBytes = 1 << 20 }
+        let world = try TLSWorld { $0.connection.maxQueuedOutputBytes = 1 << 20 }
         let client = world.connect(window: 4_000)
         try world.openEcho(client)
         let messages = (0..<20).map { pattern(10_000 + $0) }
@@ -45,8 +45,8 @@ import Testing
 
     @Test func cutsOffAReaderThatIsTooSlowWithoutCloseNotify() throws {
         let world = try TLSWorld {
-            $0.softQueuedOutputBytes = 64 << 10
-            $0.slowReaderTimeout = .seconds(10)
+            $0.connection.softQueuedOutputBytes = 64 << 10
+            $0.connection.slowReaderTimeout = .seconds(10)
         }
         let client = world.connect(window: 4_000)
         try world.openEcho(client)
@@ -146,7 +146,7 @@ import Testing
     }
 
     @Test func closesAtOnceWhenThereIsNoPlace() throws {
-        let world = try TLSWorld { $0.maxConnections = 1 }
+        let world = try TLSWorld { $0.admission.maxConnections = 1 }
         let first = world.connect()
         world.settle(first)
         let second = world.server.connect()

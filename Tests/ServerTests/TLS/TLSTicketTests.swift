@@ -29,7 +29,7 @@ import Testing
 
     @Test(arguments: tlsVersions)
     func opensTicketsForTwoPeriodsAndNoLonger(version: Int32) throws {
-        let world = try TLSWorld { $0.tlsTicketPeriod = .seconds(3_600) }
+        let world = try TLSWorld { $0.tls.ticketPeriod = .seconds(3_600) }
         // A client uses a ticket of TLS 1.3 only once.
         let sessions = try (0..<3).map { _ in
             let first = try visit(world, version)
@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test func forgetsKeysWithoutConnections() throws {
-        let world = try TLSWorld { $0.tlsTicketPeriod = .seconds(60) }
+        let world = try TLSWorld { $0.tls.ticketPeriod = .seconds(60) }
         let session = try visit(world, TLS1_3_VERSION).session
         world.server.run(for: .seconds(10 * 60))
         #expect(try !visit(world, TLS1_3_VERSION, session).isResumed)

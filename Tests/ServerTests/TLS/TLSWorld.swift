@@ -33,7 +33,7 @@ struct TLSWorld {
         self.authority = authority
         certificate = authority.issue()
         tickets = TLSTicketKeys(
-            period: configuration.tlsTicketPeriod, at: Instant(nanoseconds: 0))
+            period: configuration.tls.ticketPeriod, at: Instant(nanoseconds: 0))
         log = LogRecord()
         let ocsp = stapleLifetime.map { [authority, certificate] lifetime in
             authority.ocspResponse(about: certificate, lifetime: lifetime)

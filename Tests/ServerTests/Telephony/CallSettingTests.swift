@@ -90,7 +90,7 @@ import Testing
         (#"{"recording":"{\"consent\":false}"}"#, false), (#"{}"#, false),
     ])
     func theCallerMayAgreeToARecording(parameters: String, isRecorded: Bool) throws {
-        let world = try CallWorld(recordings: RecordingsForNobody()) { $0.recordings = .asked }
+        let world = try CallWorld(recordings: RecordingsForNobody()) { $0.recordings.rule = .asked }
         _ = SimulatedCarrier(world.server, .twilio(parameters))
         #expect(try #require(world.session).isRecorded == isRecorded)
     }
@@ -190,7 +190,7 @@ import Testing
     /// Where the operator wants contents in the log, those of calls are there.
     @Test func theLogHasWhatWasSaid() throws {
         let log = LogRecord()
-        let world = try CallWorld(log: log) { $0.logContent = true }
+        let world = try CallWorld(log: log) { $0.log.includesContent = true }
         let line = SimulatedCarrier(world.server, .twilio(#"{"greeting":"Greet."}"#))
         line.say([], silence: 6_000)
         #expect(log.lines.contains { $0.contains(CallAgent.reply) })

@@ -57,7 +57,7 @@ final class CallWorld {
         _ change: (inout ServerConfiguration) -> Void = { _ in }
     ) throws {
         var configuration = ServerConfiguration()
-        configuration.telephone = carriers
+        configuration.telephone.carriers = carriers
         change(&configuration)
         var rules = APIKeys()
         if let keys {

@@ -37,8 +37,8 @@ import Testing
     @Test func twiliosSignatureIsChecked() throws {
         func twilio(_ fields: [(String, String)], path: String = "/twilio") throws -> Int? {
             try status(path, fields, keys: "\(Self.key)\n") {
-                $0.twilioAuthToken = "12345"
-                $0.telephoneURL = Self.url + "/"
+                $0.telephone.twilioAuthToken = "12345"
+                $0.telephone.url = Self.url + "/"
             }
         }
         #expect(try twilio(signed(Self.url + "/twilio")) == 101)
@@ -69,16 +69,16 @@ import Testing
     ])
     func thePortOfTheURLMayBeSignedOrNot(url: String, signed: String, isValid: Bool) throws {
         let twilio = try status("/twilio", self.signed("wss://\(signed)/twilio")) {
-            $0.twilioAuthToken = "12345"
-            $0.telephoneURL = url
+            $0.telephone.twilioAuthToken = "12345"
+            $0.telephone.url = url
         }
         #expect(twilio == (isValid ? 101 : 403))
         let signature = CallSigning.plivo.signature(
             of: "https://\(signed)/plivo", nonce: "n", token: "t")
         let fields = [("X-Plivo-Signature-V3", signature), (CallSigning.nonceField, "n")]
         let plivo = try status("/plivo", fields) {
-            $0.plivoAuthToken = "t"
-            $0.telephoneURL = url
+            $0.telephone.plivoAuthToken = "t"
+            $0.telephone.url = url
         }
         #expect(plivo == (isValid ? 101 : 403))
     }
@@ -89,8 +89,8 @@ import Testing
         let fields = [("X-Plivo-Signature-V3", signature), (CallSigning.nonceField, "")]
         #expect(
             try status("/plivo", fields) {
-                $0.plivoAuthToken = "t"
-                $0.telephoneURL = Self.url
+                $0.telephone.plivoAuthToken = "t"
+                $0.telephone.url = Self.url
             } == 403)
     }
 
@@ -98,23 +98,26 @@ import Testing
     @Test(arguments: ["Bearer anything", "Basic \(Base64.text(of: Array("any:thing".utf8)))"])
     func aServerWithoutKeysTakesNoOtherProof(authorization: String) throws {
         let field = ("Authorization", authorization)
-        #expect(try status("/twilio", [field]) { $0.twilioAuthToken = "12345" } == 403)
-        #expect(try status("/conversation-relay", [field]) { $0.twilioAuthToken = "1" } == 403)
-        #expect(try status("/plivo", [field]) { $0.plivoAuthToken = "12345" } == 403)
-        #expect(try status("/telnyx", [field]) { $0.telephoneSecret = "s3cret" } == 401)
-        #expect(try status("/asterisk", [field]) { $0.telephoneSecret = "s3cret" } == 401)
+        #expect(try status("/twilio", [field]) { $0.telephone.twilioAuthToken = "12345" } == 403)
+        #expect(
+            try status("/conversation-relay", [field]) { $0.telephone.twilioAuthToken = "1" } == 403
+        )
+        #expect(try status("/plivo", [field]) { $0.telephone.plivoAuthToken = "12345" } == 403)
+        #expect(try status("/telnyx", [field]) { $0.telephone.secret = "s3cret" } == 401)
+        #expect(try status("/asterisk", [field]) { $0.telephone.secret = "s3cret" } == 401)
         // Beside a proof it does no harm.
         let url = "wss://localhost/twilio"
         #expect(
-            try status("/twilio", [field] + signed(url)) { $0.twilioAuthToken = "12345" } == 101)
+            try status("/twilio", [field] + signed(url)) { $0.telephone.twilioAuthToken = "12345" }
+                == 101)
         #expect(
-            try status("/telnyx/s3cret", [field]) { $0.telephoneSecret = "s3cret" } == 101)
+            try status("/telnyx/s3cret", [field]) { $0.telephone.secret = "s3cret" } == 101)
     }
 
     @Test func aClientThatGuessesTheSecretMustWait() throws {
         let world = try CallWorld([.telnyx, .exotel]) {
-            $0.telephoneSecret = "s3cret"
-            $0.authFailuresPerMinutePerAddress = 3
+            $0.telephone.secret = "s3cret"
+            $0.credentials.authFailuresPerMinutePerAddress = 3
         }
         func status(_ path: String, from address: String = "192.0.2.7") -> Int? {
             let client = world.server.openClient(path, subprotocols: [], from: address)
@@ -129,7 +132,7 @@ import Testing
     @Test func withoutItsURLTheServerTakesTheHost() throws {
         #expect(
             try status("/twilio", signed("wss://localhost/twilio")) {
-                $0.twilioAuthToken = "12345"
+                $0.telephone.twilioAuthToken = "12345"
             } == 101)
     }
 
@@ -141,8 +144,8 @@ import Testing
                 "/plivo",
                 [("X-Plivo-Signature-V3", signature), ("X-Plivo-Signature-V3-Nonce", nonce)]
             ) {
-                $0.plivoAuthToken = "t"
-                $0.telephoneURL = Self.url
+                $0.telephone.plivoAuthToken = "t"
+                $0.telephone.url = Self.url
             }
         }
         #expect(try plivo(signature, nonce: "n1") == 101)
@@ -152,7 +155,7 @@ import Testing
 
     @Test func aSecretInThePathOpensCalls() throws {
         func telnyx(_ path: String, keys: String? = nil) throws -> Int? {
-            try status(path, [], keys: keys) { $0.telephoneSecret = "s3cret" }
+            try status(path, [], keys: keys) { $0.telephone.secret = "s3cret" }
         }
         #expect(try telnyx("/telnyx/s3cret") == 101)
         #expect(try telnyx("/telnyx/s3cret", keys: "\(Self.key)\n") == 101)
@@ -169,7 +172,7 @@ import Testing
     ])
     func noLogHasTheSecret(path: String) throws {
         let log = LogRecord()
-        let world = try CallWorld([.telnyx], log: log) { $0.telephoneSecret = "s3cret" }
+        let world = try CallWorld([.telnyx], log: log) { $0.telephone.secret = "s3cret" }
         _ = world.server.openClient(path, subprotocols: [])
         #expect(world.server.run())
         #expect(log.lines.contains { $0.contains("/telnyx/{secret}") })
@@ -207,7 +210,7 @@ import Testing
 
     /// Lines of one caller without a call are bounded, and take no place from anyone.
     @Test func manyLinesWithoutACallKeepNoOtherOut() throws {
-        let world = try CallWorld { $0.maxSessions = 2 }
+        let world = try CallWorld { $0.admission.maxSessions = 2 }
         let idle = (0..<40).map { _ in SimulatedCarrier(world.server, starts: false) }
         #expect(world.server.run(for: .milliseconds(10)))
         #expect(
@@ -246,7 +249,7 @@ import Testing
     }
 
     @Test func aFullServerTakesNoCall() throws {
-        let world = try CallWorld { $0.maxSessions = 1 }
+        let world = try CallWorld { $0.admission.maxSessions = 1 }
         _ = SimulatedCarrier(world.server)
         let other = world.server.openClient("/twilio", subprotocols: [])
         #expect(world.server.run())

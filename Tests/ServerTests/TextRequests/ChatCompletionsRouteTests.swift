@@ -328,7 +328,7 @@ import Testing
     // MARK: Limits and the end
 
     @Test func aRequestOverTheLimitIsAnsweredWithRetryAfter() throws {
-        let world = try TextWorld(Self.endless()) { $0.maxTextRequests = 1 }
+        let world = try TextWorld(Self.endless()) { $0.textRequests.maxRequests = 1 }
         let first = world.send(post(#","stream":true"#))
         let second = world.send(post())
         let (answers, _) = try parseResponses(second.receive(), answering: [.post])
@@ -362,7 +362,7 @@ import Testing
     @Test func aDrainThatIsOverCutsTheReply() throws {
         let model = Self.endless()
         let world = try TextWorld(model) {
-            $0.drainTimeout = .seconds(2)
+            $0.drain.timeout = .seconds(2)
             $0.session.maxResponseBytes = 1 << 30
         }
         let peer = world.send(post(#","stream":true"#))
@@ -432,7 +432,7 @@ import Testing
 
     @Test func pagesOfAllowedOriginsMayAsk() throws {
         let world = try TextWorld(ClosureModel(words: ["One"])) {
-            $0.allowedOrigins = OriginPattern("https://app.example").map { [$0] } ?? []
+            $0.admission.allowedOrigins = OriginPattern("https://app.example").map { [$0] } ?? []
         }
         let allowed = world.send(
             post(

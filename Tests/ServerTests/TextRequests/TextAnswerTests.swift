@@ -101,16 +101,16 @@ import Testing
     }
 
     @Test func aSilentReplyIsPingedAndAStalledReaderIsOverdue() throws {
-        let configuration = ServerConfiguration()
+        let (ping, patience) = (Duration.seconds(25), Duration.seconds(60))
         let answer = try answer(Self.streamed)
-        #expect(answer.deadline(configuration) == .milliseconds(25_000))
-        #expect(!answer.handleSilence(at: .milliseconds(25_000), configuration))
-        #expect(answer.deadline(configuration) == .milliseconds(50_000))
+        #expect(answer.deadline(ping: ping, patience: patience) == .milliseconds(25_000))
+        #expect(!answer.handleSilence(at: .milliseconds(25_000), patience: patience))
+        #expect(answer.deadline(ping: ping, patience: patience) == .milliseconds(50_000))
         #expect(answer.noteStall(at: .milliseconds(26_000)))
         #expect(!answer.noteStall(at: .milliseconds(27_000)), "it stalls already")
-        #expect(!answer.handleSilence(at: .milliseconds(85_999), configuration))
-        #expect(answer.handleSilence(at: .milliseconds(86_000), configuration))
+        #expect(!answer.handleSilence(at: .milliseconds(85_999), patience: patience))
+        #expect(answer.handleSilence(at: .milliseconds(86_000), patience: patience))
         answer.noteProgress()
-        #expect(!answer.handleSilence(at: .milliseconds(90_000), configuration))
+        #expect(!answer.handleSilence(at: .milliseconds(90_000), patience: patience))
     }
 }

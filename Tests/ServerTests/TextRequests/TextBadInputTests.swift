@@ -138,7 +138,9 @@ import Testing
         #expect(try answer(path, #"{"id":"c","model":"m","messages":"# + deep).status == 400)
         let many = String(repeating: "{},", count: 100_000)
         #expect(try answer(path, #"{"id":"c","model":"m","messages":[\#(many){}]}"#).status == 400)
-        let world = try TextWorld(ClosureModel(words: ["ok"])) { $0.maxBodyBytes = 1_024 }
+        let world = try TextWorld(ClosureModel(words: ["ok"])) {
+            $0.connection.http.maxBodyBytes = 1_024
+        }
         let peer = world.send(TextWorld.post(path, String(repeating: "x", count: 2_000)))
         let (answers, _) = try parseResponses(peer.receive(), answering: [.post])
         #expect(answers.map(\.status) == [413])

@@ -16,18 +16,19 @@ private struct RequestWorld {
         voiceActivityModel: nil, hasRecognizer: false, hasSynthesizer: false)
 
     init(resumeTimeout: Duration = .seconds(30), grantSeconds: Int = 0) throws {
-        var configuration = ServerConfiguration()
-        configuration.maxUnreadReplyBytes = Self.limit
-        configuration.resumeTimeout = resumeTimeout
-        configuration.maxSessionSeconds = grantSeconds
-        requests = TextRequests(configuration)
+        var settings = TextRequestSettings()
+        settings.maxUnreadReplyBytes = Self.limit
+        settings.resumeTimeout = resumeTimeout
+        var credentials = CredentialSettings()
+        credentials.maxSessionSeconds = grantSeconds
+        requests = TextRequests(settings)
         let live = LiveSession(
             token: EventToken(.session, index: 0, generation: 0),
             session: VoiceSession(
                 parameters: SessionParameters(model: "m"), context: context, seed: 1),
             caller: CallerTag(principal: nil, address: .unspecified))
         live.grant = try Caller.anonymous.grant(
-            from: SessionPlaces(), nil, configuration, at: .milliseconds(0))
+            from: SessionPlaces(), nil, credentials, at: .milliseconds(0))
         request = TextRequest(
             live: live,
             log: ReplyLog(messageID: "msg_1", review: {}), chat: nil, client: .unspecified,

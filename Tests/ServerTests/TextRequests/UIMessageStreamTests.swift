@@ -246,13 +246,13 @@ import Testing
     }
 
     @Test func repliesToResumeAreBounded() throws {
-        let world = try TextWorld(Self.slow()) { $0.maxResumableReplies = 2 }
+        let world = try TextWorld(Self.slow()) { $0.textRequests.maxResumableReplies = 2 }
         let peers = ["a", "b", "c"].map { world.send(ask($0)) }
         for peer in peers { peer.reset() }
         #expect(world.server.run(for: .milliseconds(10)))
         #expect(world.openRequests == 2 && world.model.cancelled == 1, "the third has no place")
         world.expectNothingLeft()
-        let off = try TextWorld(Self.slow()) { $0.resumeTimeout = .zero }
+        let off = try TextWorld(Self.slow()) { $0.textRequests.resumeTimeout = .zero }
         off.send(ask()).reset()
         #expect(off.server.run(for: .milliseconds(10)))
         #expect(off.openRequests == 0)

@@ -104,7 +104,7 @@ import Testing
         "A frame that inflates 1024:1 (GHSA-frh3-6pv6-rc8j, CVE-2018-1000518)",
         arguments: targets)
     func deflateBomb(target: String) throws {
-        let world = try BadInputWorld { $0.maxMessageBytes = 21 << 20 }
+        let world = try BadInputWorld { $0.connection.webSocket.maxMessageBytes = 21 << 20 }
         let client = try world.attack(target, offer: Self.offer)
         client.peer.send(compressedFrame(try bomb(6 << 20)))
         #expect(world.server.run())
@@ -133,7 +133,7 @@ import Testing
     /// Each block is 11 bytes, says nothing, and has zlib build two tables.
     @Test("A message of deflate blocks that say nothing", arguments: targets)
     func emptyDeflateBlocks(target: String) throws {
-        let world = try BadInputWorld { $0.maxMessageBytes = 21 << 20 }
+        let world = try BadInputWorld { $0.connection.webSocket.maxMessageBytes = 21 << 20 }
         let client = try world.attack(target, offer: Self.offer)
         client.peer.send(compressedFrame(Self.emptyBlocks(80_000)))
         #expect(world.server.run())
@@ -216,7 +216,7 @@ import Testing
     /// With backtracking this would take years.
     @Test("Spaces in Sec-WebSocket-Protocol (CVE-2021-32640)", arguments: [" ", ", ", "\t", ",,"])
     func spacesInSubprotocols(filler: String) throws {
-        let world = try BadInputWorld { $0.maxHeaderBytes = 1 << 20 }
+        let world = try BadInputWorld { $0.connection.http.maxHeaderBytes = 1 << 20 }
         let spaces = String(repeating: filler, count: 500_000)
         let status = try world.status(of: upgrade("Sec-WebSocket-Protocol: a\(spaces)b"))
         // A space within a token is none; empty elements of a list are to be ignored.
@@ -324,7 +324,7 @@ import Testing
     @Test func contentLengths() throws {
         let world = try BadInputWorld()
         let head = "POST / HTTP/1.1\r\nHost: localhost\r\n"
-        let limit = UInt64(ServerConfiguration().maxBodyBytes)
+        let limit = UInt64(HTTPSettings().maxBodyBytes)
         for length in Self.extremes {
             let request = "\(head)Content-Length: \(length)\r\n\r\nx"
             let status = try world.status(of: Array(request.utf8))
@@ -341,7 +341,7 @@ import Testing
     @Test func chunkSizes() throws {
         let world = try BadInputWorld()
         let head = "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
-        let limit = UInt64(ServerConfiguration().maxBodyBytes)
+        let limit = UInt64(HTTPSettings().maxBodyBytes)
         for size in Self.extremes {
             for digits in [String(size, radix: 16), "000" + String(size, radix: 16)] {
                 // The second chunk's size is added to what the first has taken.
@@ -362,8 +362,8 @@ import Testing
     @Test func proxyHeaderLengths() throws {
         let trusted = try #require(AddressRange("10.0.0.0/8"))
         let world = try BadInputWorld {
-            $0.trustedProxies = [trusted]
-            $0.proxyProtocol = .required
+            $0.admission.trustedProxies = [trusted]
+            $0.admission.proxyProtocol = .required
         }
         let signature: [UInt8] = [13, 10, 13, 10, 0, 13, 10, 81, 85, 73, 84, 10]
         for family in [0x00, 0x11, 0x21, 0x31] as [UInt8] {

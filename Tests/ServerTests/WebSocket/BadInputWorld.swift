@@ -21,7 +21,7 @@ final class BadInputWorld {
     init(_ change: (inout ServerConfiguration) -> Void = { _ in }) throws {
         var configuration = ServerConfiguration()
         configuration.debugEcho = true
-        configuration.maxMessageBytes = Self.maxMessageBytes
+        configuration.connection.webSocket.maxMessageBytes = Self.maxMessageBytes
         change(&configuration)
         #expect(configuration.objection == nil)
         server = try SimulatedServer(configuration: configuration)

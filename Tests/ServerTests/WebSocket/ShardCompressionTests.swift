@@ -20,7 +20,7 @@ import Testing
     ) -> ServerConfiguration {
         var configuration = ServerConfiguration()
         configuration.debugEcho = true
-        configuration.maxCompressionContextBytes = 0
+        configuration.compression.maxContextBytes = 0
         change(&configuration)
         return configuration
     }
@@ -50,7 +50,7 @@ import Testing
 
     @Test func agreesOnContextsWhereThereIsMemoryForThem() throws {
         let (server, client) = try openEcho(
-            Self.configuration { $0.maxCompressionContextBytes = 1 << 20 })
+            Self.configuration { $0.compression.maxContextBytes = 1 << 20 })
         #expect(
             client.answer?.fields["Sec-WebSocket-Extensions"]
                 == "permessage-deflate; client_max_window_bits=12")
@@ -62,7 +62,7 @@ import Testing
 
     @Test func declinesWhenItIsOff() throws {
         let server = try SimulatedServer(
-            configuration: Self.configuration { $0.compression = false })
+            configuration: Self.configuration { $0.compression.isOn = false })
         let client = server.openClient("/debug/echo", subprotocols: [], offer: Self.offer)
         #expect(server.run())
         #expect(client.isOpen && client.agreement == nil)
@@ -90,7 +90,7 @@ import Testing
         for seed in UInt64(0)..<10 {
             for contextBytes in [0, 1 << 20] {
                 let (server, client) = try openEcho(
-                    Self.configuration { $0.maxCompressionContextBytes = contextBytes },
+                    Self.configuration { $0.compression.maxContextBytes = contextBytes },
                     seed: seed, faults: .harsh)
                 for _ in 0..<3 {
                     client.sendCompressed(.text, Self.prose)
@@ -114,7 +114,7 @@ import Testing
 
     @Test func compressesLargeEventsAndNothingElse() throws {
         let server = try SimulatedServer(
-            configuration: Self.configuration { $0.compressMinBytes = 1000 })
+            configuration: Self.configuration { $0.compression.minBytes = 1000 })
         let client = server.openClient(offer: Self.offer)
         #expect(server.run())
         #expect(client.eventTypes == ["session.created"] && client.compressedCount == 0)
@@ -134,7 +134,7 @@ import Testing
 
     @Test func compressesSmallEventsWhereTheyReferToEarlierOnes() throws {
         let server = try SimulatedServer(
-            configuration: Self.configuration { $0.maxCompressionContextBytes = 1 << 20 })
+            configuration: Self.configuration { $0.compression.maxContextBytes = 1 << 20 })
         let client = server.openClient(offer: Self.offer)
         #expect(server.run())
         let item =
@@ -154,7 +154,7 @@ import Testing
         let cost =
             MessageDeflater.heldBytes(windowBits: 12) + MessageInflater.heldBytes(windowBits: 12)
         let server = try SimulatedServer(
-            configuration: Self.configuration { $0.maxCompressionContextBytes = 2 * cost + 1000 })
+            configuration: Self.configuration { $0.compression.maxContextBytes = 2 * cost + 1000 })
         let clients = (0..<4).map { _ in
             server.openClient("/debug/echo", subprotocols: [], offer: Self.offer)
         }
@@ -180,7 +180,7 @@ import Testing
         var offer = Self.offer
         offer.clientForgets = true
         let server = try SimulatedServer(
-            configuration: Self.configuration { $0.maxCompressionContextBytes = 1 << 20 })
+            configuration: Self.configuration { $0.compression.maxContextBytes = 1 << 20 })
         _ = server.openClient("/debug/echo", subprotocols: [], offer: offer)
         #expect(server.run())
         #expect(
@@ -237,7 +237,8 @@ import Testing
     }
 
     @Test func memoryOfLargeMessagesIsGivenBack() throws {
-        let (server, client) = try openEcho(Self.configuration { $0.maxInflationRatio = 2000 })
+        let (server, client) = try openEcho(
+            Self.configuration { $0.compression.maxInflationRatio = 2000 })
         client.sendCompressed(.binary, [UInt8](repeating: 7, count: 4 << 20))
         #expect(server.run())
         #expect(client.messages == [.binary([UInt8](repeating: 7, count: 4 << 20))])

@@ -152,7 +152,7 @@ import Testing
         _ send: (SimulatedClient) -> Void
     ) throws -> [String] {
         var configuration = ServerConfiguration()
-        configuration.maxAudioPerTick = audioPerTick
+        configuration.loop.maxAudioPerTick = audioPerTick
         let (server, clients) = try openServer(
             configuration, update: update, voiceActivityModel: voiceActivityModel)
         send(clients[0])
@@ -231,7 +231,7 @@ import Testing
     /// A number that came before drops its message, all of it.
     @Test func aNumberedMessageIsHeardOnce() throws {
         var configuration = ServerConfiguration()
-        configuration.maxAudioPerTick = .milliseconds(500)
+        configuration.loop.maxAudioPerTick = .milliseconds(500)
         let (server, clients) = try openServer(configuration)
         let audio = [UInt8](repeating: 0xFE, count: 8_000 * 10)
         for _ in 0..<3 { clients[0].send(Self.append(audio, more: #","sequence":7"#)) }

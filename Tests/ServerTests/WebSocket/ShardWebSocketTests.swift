@@ -85,7 +85,7 @@ import Testing
 
     @Test func refusesSessionsBeyondTheLimit() throws {
         var configuration = ServerConfiguration()
-        configuration.maxSessions = 2
+        configuration.admission.maxSessions = 2
         let server = try SimulatedServer(configuration: configuration)
         let clients = (0..<3).map { _ in server.openClient() }
         #expect(server.run())
@@ -107,7 +107,7 @@ import Testing
     /// The answer to the handshake is the byte too many: the place goes back, no session starts.
     @Test func startsNoSessionOnAConnectionThatIsCutOff() throws {
         var configuration = ServerConfiguration()
-        configuration.maxQueuedOutputBytes = 100
+        configuration.connection.maxQueuedOutputBytes = 100
         let server = try SimulatedServer(configuration: configuration)
         let client = server.openClient()
         #expect(server.run())
@@ -205,8 +205,8 @@ import Testing
     @Test(arguments: Offence.allCases)
     func closesWithTheCodeOfTheOffence(offence: Offence) throws {
         var configuration = ServerConfiguration()
-        configuration.maxMessageBytes = 1_000
-        configuration.maxFramesPerMessage = 10
+        configuration.connection.webSocket.maxMessageBytes = 1_000
+        configuration.connection.webSocket.maxFramesPerMessage = 10
         let (server, client) = try openServer(configuration)
         switch offence {
         case .unmasked: client.peer.send([0x81, 0x01, 0x61])
@@ -280,7 +280,7 @@ import Testing
 
     @Test func cutsOffAReaderWhoseQueueGrowsBeyondTheLimit() throws {
         var configuration = ServerConfiguration()
-        configuration.maxQueuedOutputBytes = 20_000
+        configuration.connection.maxQueuedOutputBytes = 20_000
         let log = LogRecord()
         let (server, client) = try openServer(configuration, log: log)
         let other = server.openClient()
