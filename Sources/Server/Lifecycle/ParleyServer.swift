@@ -276,8 +276,8 @@ public final class ParleyServer: Sendable {
     }
 
     /// Drains: accepts no new connections, lets turns in flight finish, and closes every session
-    /// with 1012 (service restart). Then `run()` returns, after at most the
-    /// delay and the timeout of DrainSettings and `ConnectionSettings.closeTimeout` together. Any thread.
+    /// with 1012 (service restart). Then `run()` returns, after at most the delay and the timeout of
+    /// DrainSettings and `ConnectionSettings.closeTimeout` together. Any thread.
     public func drain() {
         guard !metrics.isDraining.exchange(true, ordering: .relaxed) else { return }
         logger.info(

@@ -3,8 +3,8 @@
 // (PerMessageDeflate, MessageInflater, MessageDeflater).
 //
 // Invariant: connections without a context share the shard's inflater and deflaters, which forget
-// every message. Contexts count towards `maxContextBytes` from the handshake to the end
-// of the connection, as if all of them were in use.
+// every message. Contexts count towards `maxContextBytes` from the handshake to the end of the
+// connection, as if all of them were in use.
 
 import Codec
 
