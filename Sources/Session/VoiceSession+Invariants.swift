@@ -1,5 +1,4 @@
-// The invariants of a session that are checked after each input. SessionFault has what happens when one is
-// broken.
+// What is checked at the end of every input. SessionFault lists the invariants.
 
 extension VoiceSession {
     /// Called at the end of every input: a few comparisons of counts.

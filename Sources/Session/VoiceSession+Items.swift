@@ -43,7 +43,6 @@ extension VoiceSession {
         try checkOutput(item)
         try makeRoom(forBytes: item.textBytes)
         try add(item, after: previousItemID)
-        answerer.dialogue?.insert(item)
         if case .mcp(.approvalResponse(let requestID, let isApproved, _)) = item.kind {
             tools?.handleApproval(of: requestID, isApproved: isApproved)
         }
@@ -86,7 +85,7 @@ extension VoiceSession {
         } catch {
             throw error.clientEventError(itemID: itemID, action: "delete")
         }
-        answerer.dialogue?.delete(itemID)
+        answerer.delete(itemID)
         if userTurn.takeAwaited(itemID) != nil {
             command(.cancelTranscription(itemID: itemID))
             if playback?.isWeighing(itemID) == true { playback?.forgetSpeech(at: now) }

@@ -41,7 +41,7 @@ extension VoiceSession {
         if !responses.isEmpty { addResponses(to: &ledger) }
         if hasAgent { ledger.session += AgentConduct.objectBytes }
         if isRecorded { ledger.session += recording?.heldBytes ?? 0 }
-        if let reply = answerer.speculation.reply { ledger.response += reply.heldBytes }
+        ledger.response += answerer.heldBytes
     }
 
     /// Audio that is being recognised belongs to the conversation's part where that keeps it, too.

@@ -112,11 +112,7 @@ extension VoiceSession {
             description: description, parameters: overrides, clauses: clauses, sender: sender,
             speechEnd: speechEnd, asked: asked, isOfClient: isOfClient, core: self)
         responses.append(response)
-        if description.outputModality == .audio, !context.hasSynthesizer, answerer.dialogue == nil {
-            response.fail(
-                .unavailable(
-                    message: "This server has no speech synthesis: ask for the modality text."))
-        }
+        if !answerer.isDialogue { response.failUnlessSpeakable() }
     }
 
     /// A response that begins.
@@ -160,9 +156,11 @@ extension VoiceSession {
     func askWaitingResponses(at now: Instant) {
         guard !userTurn.isRecognising || modelHearsAudio, tools?.isListing != true else { return }
         for response in responses where response.stage == .waiting {
-            if let dialogue = answerer.dialogue {
-                response.handleAsked(speaksItself: true)
-                dialogue.answer(response.id, response.parameters)
+            if answerer.isDialogue {
+                response.handleAsked(isOfDialogue: true)
+                response.routes = tools?.routes(with: response.parameters)
+                answerer.answer(
+                    response.id, response.parameters, tools: response.routes?.functions ?? [])
             } else if !sayNotUnderstood(in: response, at: now) {
                 askModel(for: response, at: now)
             }

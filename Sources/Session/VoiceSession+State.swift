@@ -1,5 +1,5 @@
-// The state of a session in one word, for operators and for metrics by state; and whether a turn is
-// in flight, which the server asks before it closes a session's connection.
+// What the shell reads off a session: its state in one word, the tokens of replies in flight, and whether a
+// turn is in flight, which the server asks before it closes a session's connection.
 //
 // Invariant: while any event or audio of a turn is still to come, `hasTurnInFlight` is true.
 

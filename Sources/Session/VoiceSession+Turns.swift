@@ -84,13 +84,17 @@ extension VoiceSession {
         while true {
             let isAwaited = speechInput.awaitsActivity
             guard let run = try speechInput.hearNextRun(of: bytes, context) else { return outcome }
-            answerer.dialogue?.hear(run.samples)
+            answerer.hear(run.samples, endingAt: speechInput.buffer.end)
             analyse(speechInput, mayWait: !isAwaited && run.isWhole, at: now)
             guard !run.isWhole else { continue }
             // Speech that is longer than the buffer is committed in pieces; nothing of it is lost.
             if speechInput.speechItemID != nil {
                 handleSpeechStopped(at: speechInput.buffer.end, speechInput, at: now)
-                if speechInput.appendRest() { continue }
+                let (samples, isWhole) = speechInput.appendUnbuffered()
+                samples.withUnsafeBufferPointer {
+                    answerer.hear($0, endingAt: speechInput.buffer.end)
+                }
+                if isWhole { continue }
             }
             outcome = .overflowed
         }
@@ -189,7 +193,7 @@ extension VoiceSession {
         } catch {
             // The speech is over, whether or not it could become an item.
             speechInput.cancelSpeech(context)
-            answerer.dialogue?.clear()
+            answerer.clear()
             emit(.error(error))
             playback?.forgetSpeech(at: now)
             return
@@ -224,21 +228,22 @@ extension VoiceSession {
         try makeRoom()
         let partial = speechInput.partial
         let onset = speechInput.onset
-        let audio = speechInput.take(from: speechInput.speechStart)
+        let start = speechInput.speechStart
+        let audio = speechInput.take(from: start)
         let item = ConversationItem(
             id: itemID,
             kind: .message(role: .user, content: [.inputAudio(bytes: [], transcript: nil)]))
         emit(
             .inputAudioBufferCommitted(itemID: itemID, previousItemID: conversation.lastItemID))
-        try add(item, after: nil)
+        try add(item, after: nil, isHeard: true)
         context.counters.turns += 1
         // Only a recogniser can tell what that was.
         let isOverReply = context.hasRecognizer && playback?.isWeighing(itemID) == true
         keep(audio, of: itemID)
-        answerer.dialogue?.commit(itemID)
+        answerer.commit(itemID, start..<start + audio.sampleCount)
         if modelHearsAudio {
             if responds, !isOverReply { userTurn.handleWords(endingAt: speechEnd) }
-            guard wantsTranscripts || isOverReply else {
+            guard wantsTranscripts || isOverReply || answerer.transcribes else {
                 partial?.cancelHypothesis(of: itemID, context)
                 return
             }
@@ -249,6 +254,10 @@ extension VoiceSession {
             isOverReply: isOverReply)
         awaited.speechMilliseconds = position.map {
             SampleRate.hz16000.milliseconds(ofSamples: $0 - onset)
+        }
+        guard !answerer.transcribes else {
+            partial?.cancelHypothesis(of: itemID, context)
+            return userTurn.handleCommitted(awaited)
         }
         if let partial {
             transcribe(audio, awaited, after: partial, speechEndingAt: position, at: now)
@@ -263,7 +272,7 @@ extension VoiceSession {
             let isOverReply = playback?.isWeighing(speechInput.speechItemID) == true
             speechInput.cancelSpeech(context)
             if isOverReply { playback?.forgetSpeech(at: now) }
-            answerer.dialogue?.clear()
+            answerer.clear()
         }
         emit(.inputAudioBufferCleared)
     }
@@ -364,7 +373,7 @@ extension VoiceSession {
 
     /// Whether what answers is given the user's audio itself.
     var modelHearsAudio: Bool {
-        (abilities.hearsAudio || answerer.dialogue != nil) && parameters.kind == .realtime
+        (abilities.hearsAudio || answerer.isDialogue) && parameters.kind == .realtime
     }
 
     /// Whether transcripts are made for the client, although the model hears audio.
@@ -377,7 +386,7 @@ extension VoiceSession {
         let seconds = context.limits.maxHeardAudioSeconds
         let maxSamples = SampleRate.hz16000.samples(inMilliseconds: seconds * 1_000)
         // A dialogue has heard it.
-        let isForModel = isForModel && modelHearsAudio && answerer.dialogue == nil
+        let isForModel = isForModel && modelHearsAudio && !answerer.isDialogue
         conversation.keep(audio, of: itemID, forModel: isForModel ? maxSamples : nil)
     }
 

@@ -102,7 +102,7 @@ public final class VoiceSession: SessionCore {
             answerer: .cascade(Cascade()))
     }
 
-    /// The same with what answers its turns.
+    /// A session whose turns this answers.
     convenience init(
         parameters: SessionParameters, agent: SessionAgent? = nil, context: SessionContext,
         seed: UInt64, answerer: Answerer

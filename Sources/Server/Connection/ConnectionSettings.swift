@@ -1,12 +1,12 @@
 // The limits of a connection: those of its protocol, and of the output that waits for its client.
 //
-// Invariant: every property is a number or a duration, so that lending them to each deadline counts no
-// reference.
+// Every property is a number or a duration, so that lending them to each deadline counts no reference
+// (`BitwiseCopyable`).
 
 import Session
 
 /// Limits of each connection.
-public struct ConnectionSettings: Sendable {
+public struct ConnectionSettings: BitwiseCopyable, Sendable {
     /// 8 MiB: more than the longest reply's audio as base64 in the time that a client may stall.
     public var maxQueuedOutputBytes = 8 << 20
     /// 1 MiB: some 15 s of a reply's audio, so that only a client that stalls pauses its agents. It

@@ -4,7 +4,7 @@ import Codec
 import Session
 
 /// Limits of HTTP requests.
-public struct HTTPSettings: Sendable {
+public struct HTTPSettings: BitwiseCopyable, Sendable {
     /// 8 KiB, as RFC 9112 §3 recommends.
     public var maxStartLineBytes = 8 * 1024
     /// 16 KiB, as most servers allow.

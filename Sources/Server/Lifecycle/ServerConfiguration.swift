@@ -182,12 +182,11 @@ extension ServerConfiguration {
         for setting in Self.settings.flatMap(\.settings) {
             if let objection = setting.objection(to: self) { return objection }
         }
-        let ofFolders =
-            tls.objection ?? credentials.objection ?? quotas.objection ?? connection.objection
-            ?? admission.objection
-        if let ofFolders { return ofFolders }
         // The answers of one tick, and the last of them, must fit a queue that was within its share.
-        return connection.maxQueuedOutputBytes < 2 * loop.maxWriteBytesPerTick
-            ? "max-queued-output-bytes must be at least twice max-write-bytes-per-tick" : nil
+        if connection.maxQueuedOutputBytes < 2 * loop.maxWriteBytesPerTick {
+            return "max-queued-output-bytes must be at least twice max-write-bytes-per-tick"
+        }
+        return tls.objection ?? credentials.objection ?? quotas.objection ?? connection.objection
+            ?? admission.objection
     }
 }

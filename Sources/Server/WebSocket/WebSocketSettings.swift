@@ -4,7 +4,7 @@ import Codec
 import Session
 
 /// Limits of WebSocket messages.
-public struct WebSocketSettings: Sendable {
+public struct WebSocketSettings: BitwiseCopyable, Sendable {
     /// 21 MiB: one `input_audio_buffer.append` may carry 15 MiB of audio, which are 20 MiB of
     /// base64.
     public var maxMessageBytes = 21 << 20

@@ -69,11 +69,11 @@ struct ClauseSpeaker {
 
     /// Speaks a clause behind whose mark the model pauses, if nothing else is being spoken: with a
     /// slow model the user would otherwise wait for one more token.
-    /// - Parameter index: the item that is being written; nil: none is.
+    /// - Parameter index: the item that is being written, or nil where none is.
     mutating func speakPausedSentence(
-        of index: Int?, in sender: inout SpeechSender, at now: Instant
+        of index: @autoclosure () -> Int?, in sender: inout SpeechSender, at now: Instant
     ) {
-        guard let pauseEnd = pauseEnd(sender), now >= pauseEnd, let index else { return }
+        guard let pauseEnd, now >= pauseEnd, awaitsText(sender), let index = index() else { return }
         self.pauseEnd = nil
         if let clause = splitter.takeAtMark() { enqueue(clause, of: index, to: &sender) }
     }

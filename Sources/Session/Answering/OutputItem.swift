@@ -22,6 +22,8 @@ struct OutputItem {
     private(set) var text = ""
     /// UTF-8 bytes that `text` has room for.
     private var textCapacity = 0
+    /// Whether a dialogue has made it, and so knows it.
+    var isOfDialogue = false
     /// Whether the model may still write to it.
     var isOpen = true
     /// Where its audio ends for the user, if that is before its words do.

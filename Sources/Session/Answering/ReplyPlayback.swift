@@ -290,7 +290,7 @@ final class ReplyPlayback {
     /// What the user said in an item means nothing.
     private func forget(_ itemID: String) {
         core.conversation.forgetHeard(of: itemID)
-        core.answerer.dialogue?.delete(itemID)
+        core.answerer.delete(itemID)
     }
 
     /// The speech that held the reply is gone without a decision.
@@ -439,10 +439,9 @@ final class ReplyPlayback {
     func handleDone(_ response: Response) {
         for (itemID, cut) in response.cuts {
             if cut.isByClient {
-                // The client has been told; an item that it deleted needs no cut.
+                // The client and the answerer have been told; an item that was deleted needs no cut.
                 _ = try? core.conversation.truncate(
                     itemID, contentIndex: 0, audioMilliseconds: cut.milliseconds)
-                core.answerer.truncate(itemID, milliseconds: cut.milliseconds)
             } else {
                 cutAtHeard(itemID, milliseconds: cut.milliseconds)
             }
@@ -486,6 +485,7 @@ final class ReplyPlayback {
             throw .notTruncatable(audioMilliseconds: contentIndex == 0 ? sent : 0)
         }
         // Where speech holds the reply, the client has taken it for an interruption.
+        core.answerer.truncate(itemID, milliseconds: milliseconds)
         let isHeld = judge.speech != nil
         let told = PlayoutTimeline.HeardItem(
             responseID: active.id, itemID: itemID, heard: milliseconds)

@@ -48,6 +48,8 @@ extension Response {
     /// - Parameter incompleteReason: why there are no more, where there should be.
     func say(_ words: String, incompleteReason: String?, at now: Instant) {
         guard stage == .waiting else { return }
+        failUnlessSpeakable()
+        guard stage == .waiting else { return }
         handleAsked()
         handle(.text(words), at: now)
         if let incompleteReason { handle(.incomplete(reason: incompleteReason), at: now) }

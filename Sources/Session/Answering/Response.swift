@@ -6,7 +6,7 @@
 //
 //   Response             one response: its items, its events, its end
 //   ├─ OutputItem        one item of it: its text, and where it was cut
-//   ├─ ClauseSpeaker     its text as clauses to the synthesiser; none where a dialogue speaks itself
+//   ├─ ClauseSpeaker     its text as clauses to the synthesiser, unless a dialogue speaks itself
 //   └─ SpeechSender      speech through the encoder to the client
 //      ├─ ItemSpeech        the speech of one item: clauses to come, how much was sent
 //      │  └─ ItemSpeechQueue   synthesised speech of that item that is not sent yet
@@ -51,8 +51,10 @@ final class Response {
     private var thoughts = ThoughtFilter()
     /// The phrase for a slow model, and when it is due. In a box, because few agents have it.
     private var filler: Filler?
-    /// Has its text spoken. Nil means that its words come with their speech, from a dialogue.
-    private var clauses: ClauseSpeaker?
+    /// Has its text spoken, unless a dialogue answers.
+    private var clauses: ClauseSpeaker
+    /// Whether a dialogue was asked, whose words come with their speech.
+    private(set) var isOfDialogue = false
     private(set) var sender: SpeechSender
     /// Bytes of the parameters.
     private let parameterBytes: Int
@@ -77,7 +79,7 @@ final class Response {
     ///   - isOfClient: whether a client asked for it.
     init(
         description: ResponseDescription, parameters: ResponseParameters,
-        clauses: ClauseSpeaker?, sender: SpeechSender, speechEnd: Instant?, asked: Instant?,
+        clauses: ClauseSpeaker, sender: SpeechSender, speechEnd: Instant?, asked: Instant?,
         isOfClient: Bool = false,
         core: any SessionCore
     ) {
@@ -98,7 +100,7 @@ final class Response {
     func nextDeadline(after now: Instant) -> Instant? {
         guard stage != .done else { return nil }
         let sending = sender.nextDeadline(after: now)
-        let text = filler?.due ?? clauses?.pauseEnd(sender)
+        let text = filler?.due ?? clauses.pauseEnd(sender)
         guard let text else { return sending }
         let next = max(text, Instant(nanoseconds: now.nanoseconds + 1))
         return sending.map { min($0, next) } ?? next
@@ -133,7 +135,7 @@ final class Response {
     /// Bytes of all of it but what encodes it.
     var heldBytes: Int {
         let own = Self.objectBytes + parameterBytes + outputs.heapBytes + thoughts.heldBytes
-        let speech = (clauses?.heldBytes ?? 0) + sender.heldBytes
+        let speech = clauses.heldBytes + sender.heldBytes
         return outputs.reduce(own + speech) { $0 + $1.heldBytes }
     }
 
@@ -149,12 +151,21 @@ final class Response {
     /// Gives the encoder back; nothing more is encoded.
     func releaseEncoder() { sender.releaseEncoder() }
 
-    /// The answerer is being asked.
-    /// - Parameter speaksItself: whether its words come with their speech.
-    func handleAsked(speaksItself: Bool = false) {
+    /// Its answer is being asked for.
+    /// - Parameter isOfDialogue: whether a dialogue is asked, whose words come with their speech.
+    func handleAsked(isOfDialogue: Bool = false) {
         guard stage == .waiting else { return context.handle(.askedTwice) }
         stage = .writing
-        if speaksItself { clauses = nil }
+        self.isOfDialogue = isOfDialogue
+    }
+
+    /// Stops what answers it; events of it that come later are ignored.
+    private func stopAnswer() {
+        if isOfDialogue {
+            core.answerer.stop(id)
+        } else {
+            context.outputs.append(.command(.cancelResponse(responseID: id)))
+        }
     }
 
     // MARK: The model writes
@@ -223,6 +234,11 @@ final class Response {
     /// The model has failed; what follows is the apology, as if the model had written it.
     func beginApology(endingAs status: ResponseDescription.Status) {
         failure = status
+        if isOfDialogue {
+            stopAnswer()
+            if let index = openMessageIndex { sender.endSpeech(of: index) }
+            isOfDialogue = false
+        }
         incompleteReason = nil
         // The apology is no answer, and is not measured as one.
         (speechEnd, asked) = (nil, nil)
@@ -253,7 +269,7 @@ final class Response {
         let index = add(
             OutputItem(item: item, modality: description.outputModality))
         emit(.responseContentPartAdded(address(index), description.outputModality))
-        if clauses == nil, description.outputModality == .audio { sender.beginSpeech(of: index) }
+        if isOfDialogue, description.outputModality == .audio { sender.beginSpeech(of: index) }
         return index
     }
 
@@ -270,8 +286,11 @@ final class Response {
         case .text: emit(.responseOutputTextDelta(address(index), delta: text))
         case .audio:
             emit(.responseOutputAudioTranscriptDelta(address(index), delta: text))
-            if clauses == nil { sender.noteWords(of: index, bytes: text.utf8.count) }
-            clauses?.append(text, of: index, to: &sender, at: now)
+            if isOfDialogue {
+                sender.noteWords(of: index, bytes: text.utf8.count)
+            } else {
+                clauses.append(text, of: index, to: &sender, at: now)
+            }
         }
     }
 
@@ -290,6 +309,7 @@ final class Response {
     @discardableResult
     func add(_ output: OutputItem) -> Int {
         var output = output
+        output.isOfDialogue = isOfDialogue
         let index = outputs.count
         emit(.responseOutputItemAdded(responseID: id, outputIndex: index, output.item))
         if isInConversation {
@@ -300,6 +320,7 @@ final class Response {
         }
         outputs.append(output)
         sender.begin(output.item.id)
+        if isOfDialogue { core.answerer.begin(output.item.id, in: id) }
         return index
     }
 
@@ -309,8 +330,11 @@ final class Response {
         for index in outputs.indices where outputs[index].isOpen {
             if outputs[index].isCall { completeArguments(of: index) }
             outputs[index].isOpen = false
-            if clauses == nil { sender.endSpeech(of: index) }
-            clauses?.finish(index, in: &sender)
+            if isOfDialogue {
+                sender.endSpeech(of: index)
+            } else {
+                clauses.finish(index, in: &sender)
+            }
             sender.close(index)
         }
         if routes != nil { startToolCalls() }
@@ -322,13 +346,13 @@ final class Response {
     /// A run of speech: of the clause in progress, or of the message that a dialogue is saying.
     func handle(_ chunk: SpeechChunk, at now: Instant) throws(AgentError) {
         guard stage != .done else { return }
-        if clauses == nil {
+        if isOfDialogue {
             guard stage == .writing, description.outputModality == .audio else { return }
             try OutputAudioEncoder.check(chunk)
             let index = openMessage()
             sender.enqueue(chunk, of: index)
         } else {
-            try clauses?.handle(chunk, &sender)
+            try clauses.handle(chunk, &sender)
         }
         advance(at: now)
     }
@@ -336,7 +360,7 @@ final class Response {
     /// The clause in progress is spoken.
     func handleSpeechFinished(at now: Instant) {
         guard stage != .done else { return }
-        clauses?.handleClauseSpoken(&sender)
+        clauses.handleClauseSpoken(&sender)
         advance(at: now)
     }
 
@@ -349,7 +373,7 @@ final class Response {
             outputs[index].cut = .init(milliseconds: sender.sentMilliseconds(index))
         }
         sender.mute()
-        clauses?.mute()
+        clauses.mute()
         advance(at: now)
     }
 
@@ -360,8 +384,8 @@ final class Response {
     func advance(at now: Instant) {
         guard stage != .done else { return }
         sayFiller(at: now)
-        clauses?.speakPausedSentence(of: openMessageIndex, in: &sender, at: now)
-        clauses?.speakNextClause(&sender)
+        clauses.speakPausedSentence(of: openMessageIndex, in: &sender, at: now)
+        clauses.speakNextClause(&sender)
         do {
             try sender.send(at: now)
         } catch {
@@ -409,7 +433,7 @@ final class Response {
         dropsUnsent: Bool = true
     ) {
         guard stage != .done else { return }
-        if stage == .writing || clauses?.isSpeaking == true { core.answerer.stop(id, context) }
+        if stage == .writing || clauses.isSpeaking { stopAnswer() }
         if routes != nil { stopToolCalls() }
         noteUnheard(unheard)
         if isInConversation, dropsUnsent, !outputs.allSatisfy(\.isComplete) {
@@ -451,7 +475,10 @@ final class Response {
 
     /// The words of an item so far, and when they were spoken.
     func words(of itemID: String) -> (text: String, speech: Conversation.Speech)? {
-        index(of: itemID).map { (outputs[$0].text, sender.said($0)) }
+        // Of a dialogue's message it is not known, before its end, when each word was spoken.
+        index(of: itemID).map {
+            (outputs[$0].text, sender.said($0, isCutOff: outputs[$0].isOfDialogue))
+        }
     }
 
     private func index(of itemID: String) -> Int? {
@@ -468,7 +495,7 @@ final class Response {
         outputs[index].cut = .init(milliseconds: milliseconds, isByClient: true)
         if let status { return end(status) }
         sender.mute(index)
-        clauses?.mute(index)
+        clauses.mute(index)
         advance(at: now)
     }
 
@@ -545,8 +572,20 @@ final class Response {
         if isInConversation {
             core.conversation.update(output.item, speech: sender.said(index))
             emit(.conversationItemDone(output.item, previousItemID: output.previousItemID))
+            // A dialogue has said its own words, but has not seen the result of an MCP tool.
+            if !output.isOfDialogue || output.toolCall != nil {
+                core.answerer.insert(output.item, after: output.previousItemID)
+            }
         }
         emit(.responseOutputItemDone(responseID: id, outputIndex: index, output.item))
+    }
+
+    /// Ends a response that would be spoken, where nothing can speak its text.
+    func failUnlessSpeakable() {
+        guard description.outputModality == .audio, !context.hasSynthesizer else { return }
+        fail(
+            .unavailable(
+                message: "This server has no speech synthesis: ask for the modality text."))
     }
 
     /// An agent has failed.

@@ -54,14 +54,15 @@ extension SessionCore {
             else {
                 throw Conversation.Failure.full.clientEventError(itemID: "", action: "create")
             }
-            answerer.dialogue?.delete(oldest)
+            answerer.delete(oldest)
             emit(.conversationItemDeleted(itemID: oldest))
         }
     }
 
     /// Puts an item into the conversation and emits its events.
+    /// - Parameter isHeard: whether it is a turn of which the answerer has heard the audio.
     func add(
-        _ item: ConversationItem, after previousItemID: String?
+        _ item: ConversationItem, after previousItemID: String?, isHeard: Bool = false
     ) throws(ClientEventError) {
         let previous: String?
         do {
@@ -69,6 +70,7 @@ extension SessionCore {
         } catch {
             throw error.clientEventError(itemID: item.id, action: "create")
         }
+        if !isHeard { answerer.insert(item, after: previousItemID) }
         emit(.conversationItemAdded(item, previousItemID: previous))
         emit(.conversationItemDone(item, previousItemID: previous))
     }

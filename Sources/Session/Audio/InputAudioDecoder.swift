@@ -61,8 +61,8 @@ final class InputAudioDecoder {
         if resampler != nil { resampler!.reset() }
     }
 
-    /// Begins with a payload: an Opus packet, or any number of PCM or G.711 samples. `next(of:_:)` has its
-    /// samples.
+    /// Begins with a payload: an Opus packet, or any number of PCM or G.711 samples. `next(of:_:)`
+    /// has its samples.
     /// - Parameter missing: packets that were lost before this one; nil if they are not numbered.
     func begin(_ bytes: RawSpan, missing: Int?) throws(Failure) {
         done = 0
@@ -70,9 +70,9 @@ final class InputAudioDecoder {
         guard bytes.byteCount % format.bytesPerSample == 0 else { throw .oddByteCount }
     }
 
-    /// The next run of samples of the payload: a whole Opus packet, 20 ms of the others. Nil means that
-    /// there are no more. A corrupt Opus packet is concealed; the first is refused. A run stands until something else
-    /// is decoded or encoded.
+    /// The next run of samples of the payload: a whole Opus packet, 20 ms of the others. Nil means
+    /// that there are no more. A corrupt Opus packet is concealed; the first is refused. A run stands
+    /// until something else is decoded or encoded.
     func next(
         of bytes: RawSpan, _ scratch: AudioScratch
     ) throws(Failure) -> UnsafeBufferPointer<Int16>? {

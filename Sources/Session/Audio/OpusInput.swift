@@ -26,18 +26,19 @@ struct OpusInput: ~Copyable {
     }
 
     /// What is still to come of a packet, in this order.
-    private struct Rest {
+    private struct Plan {
         /// Samples of a gap that are concealed, and those after them that are silence.
         var concealed = 0, silence = 0
         /// Whether the packet before is recovered from this one.
         var isRecovered = false
-        var isDecoded = false
+        /// Whether the packet itself is decoded, or else the background noise is continued.
+        var isDecoded = false, isContinued = false
     }
 
     private var decoder: OpusDecoder
     /// Samples of the last packet; a lost one counts as as many.
     private(set) var packetSamples = OpusInput.usualSamples
-    private var rest = Rest()
+    private var plan = Plan()
     /// What was repaired in and before the packet.
     private(set) var repairs = Repairs()
     /// Why the packet is not valid; nil: it is. Such a packet is concealed.
@@ -53,33 +54,30 @@ struct OpusInput: ~Copyable {
     mutating func reset() {
         decoder.reset()
         packetSamples = Self.usualSamples
-        rest = Rest()
+        plan = Plan()
     }
 
     /// Begins with the next packet: `next(of:into:)` has its samples.
     /// - Parameter missing: packets that were lost before it; nil if they are not numbered. A
     ///   numbered packet without bytes is one that DTX left out: the background noise is continued.
     mutating func begin(_ packet: RawSpan, missing: Int?) {
-        (rest, repairs, error) = (Rest(), Repairs(), nil)
+        (plan, repairs, error) = (Plan(), Repairs(), nil)
         if let missing, missing > 0 { planGap(missing, before: packet) }
-        if packet.isEmpty, missing != nil {
-            rest.concealed += packetSamples
-        } else {
-            rest.isDecoded = true
-        }
+        plan.isContinued = packet.isEmpty && missing != nil
+        plan.isDecoded = !plan.isContinued
     }
 
     private mutating func planGap(_ missing: Int, before packet: RawSpan) {
-        rest.isRecovered = OpusDecoder.holdsPreviousPacket(packet)
-        let recovered = rest.isRecovered ? 1 : 0
+        plan.isRecovered = OpusDecoder.holdsPreviousPacket(packet)
+        let recovered = plan.isRecovered ? 1 : 0
         repairs.recovered += recovered
         repairs.concealed += missing - recovered
         let rate = SampleRate.hz16000
         let (lost, overflow) = (missing - recovered).multipliedReportingOverflow(by: packetSamples)
         let most = rate.samples(inMilliseconds: Self.maxGapMilliseconds) - recovered * packetSamples
         let gap = overflow ? most : min(lost, most)
-        rest.concealed = min(gap, rate.samples(inMilliseconds: Self.maxConcealedMilliseconds))
-        rest.silence = gap - rest.concealed
+        plan.concealed = min(gap, rate.samples(inMilliseconds: Self.maxConcealedMilliseconds))
+        plan.silence = gap - plan.concealed
     }
 
     /// The next run of samples of the packet, written into `room`; nil: there are no more.
@@ -87,22 +85,25 @@ struct OpusInput: ~Copyable {
         of packet: RawSpan, into room: UnsafeMutableBufferPointer<Int16>
     ) -> UnsafeBufferPointer<Int16>? {
         while true {
-            if rest.concealed > 0 {
+            if plan.concealed > 0 {
                 if let count = conceal(into: room) { return run(count, of: room) }
-                rest.silence += rest.concealed
-                rest.concealed = 0
-            } else if rest.silence > 0 {
-                let count = min(rest.silence, room.count)
-                rest.silence -= count
+                plan.silence += plan.concealed
+                plan.concealed = 0
+            } else if plan.silence > 0 {
+                let count = min(plan.silence, room.count)
+                plan.silence -= count
                 UnsafeMutableBufferPointer(rebasing: room[..<count]).update(repeating: 0)
                 return run(count, of: room)
-            } else if rest.isRecovered {
-                rest.isRecovered = false
+            } else if plan.isRecovered {
+                plan.isRecovered = false
                 let count = try? decoder.recover(samples: packetSamples, from: packet, into: room)
                 if let count { return run(count, of: room) }
-                rest.concealed = packetSamples
-            } else if rest.isDecoded {
-                rest.isDecoded = false
+                plan.concealed = packetSamples
+            } else if plan.isContinued {
+                plan.isContinued = false
+                plan.concealed = packetSamples
+            } else if plan.isDecoded {
+                plan.isDecoded = false
                 do {
                     packetSamples = try decoder.decode(packet, into: room)
                     return run(packetSamples, of: room)
@@ -110,7 +111,7 @@ struct OpusInput: ~Copyable {
                     self.error = error
                     repairs.concealed += 1
                     repairs.corrupt += 1
-                    rest.concealed = packetSamples
+                    plan.concealed = packetSamples
                 }
             } else {
                 return nil
@@ -121,11 +122,11 @@ struct OpusInput: ~Copyable {
     /// Continues the sound; nil where the decoder cannot.
     private mutating func conceal(into room: UnsafeMutableBufferPointer<Int16>) -> Int? {
         // Packets last multiples of 2.5 ms, and so does what is left of them here.
-        let wanted = min(rest.concealed, packetSamples)
+        let wanted = min(plan.concealed, packetSamples)
         guard let count = try? decoder.conceal(samples: wanted, into: room), count > 0 else {
             return nil
         }
-        rest.concealed = max(0, rest.concealed - count)
+        plan.concealed = max(0, plan.concealed - count)
         return count
     }
 

@@ -26,10 +26,10 @@ final class SpeechInput {
     /// Removes noise from the decoded audio; nil unless the session asks for it.
     private var reducer: NoiseReducer?
     private var noiseReduction: NoiseReduction?
-    /// What of `AudioScratch.reduced` is not heard yet.
+    /// The samples without noise, in the shard's work space, that `hearNextRun` has still to return.
     private var reduced = 0..<0
-    /// The rest of a run that found no room in the buffer.
-    private var rest: [Int16] = []
+    /// The part of a run that found no room in the buffer.
+    private var unbuffered: [Int16] = []
     private var activity: GatedVoiceActivity?
     private(set) var turnDetector: TurnDetector?
     /// Measurements of the sound of speech, where `semantic_vad` needs them.
@@ -63,7 +63,9 @@ final class SpeechInput {
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(SpeechInput.self)
     /// Bytes of the audio that no turn has taken.
-    var audioBytes: Int { buffer.heldBytes + (unheard?.heldBytes ?? 0) }
+    var audioBytes: Int {
+        buffer.heldBytes + (unheard?.heldBytes ?? 0) + unbuffered.heapBytes
+    }
     /// Bytes of the decoder.
     var decoderBytes: Int { decoder?.heldBytes ?? 0 }
     /// Bytes of what listens, the object included.
@@ -82,12 +84,17 @@ final class SpeechInput {
     }
 
     // MARK: Messages
+    //
+    // A message is heard in this order: `share`, `begin`, then `hearNextRun` until it returns nil. After each
+    // run the session acts on its windows (`analyseNextWindow`). Where a run found no room, the session makes
+    // room and calls `appendUnbuffered`. A message that is longer than its share waits (`wait`) for the next
+    // one, until `endWaiting`.
 
     /// A run of samples that was heard.
     struct HeardRun {
-        /// At 16 kHz. They stand until something else is decoded or encoded.
+        /// Those that were buffered, at 16 kHz. They stand until something else is decoded or encoded.
         let samples: UnsafeBufferPointer<Int16>
-        /// Whether all of it found room in the buffer.
+        /// Whether all of the run found room in the buffer.
         let isWhole: Bool
     }
 
@@ -118,6 +125,7 @@ final class SpeechInput {
         recording: SessionRecording?, at now: Instant
     ) throws(ClientEventError) -> Bool {
         lastAudio = now
+        reduced = 0..<0
         let decoder = try takenDecoder(for: format, context, at: now)
         var missing: Int?
         if let number {
@@ -146,7 +154,7 @@ final class SpeechInput {
     }
 
     /// Decodes and buffers the next run of samples of the message that was begun; nil: there are no
-    /// more. Where a run is not whole, `appendRest` takes its rest once there is room.
+    /// more. Where a run is not whole, `appendUnbuffered` takes its end once there is room.
     func hearNextRun(
         of payload: RawSpan, _ context: SessionContext
     ) throws(ClientEventError) -> HeardRun? {
@@ -165,23 +173,27 @@ final class SpeechInput {
         context.counters.samplesIn += run.count
         let count = append(run)
         // A copy, because something may be encoded before it is taken.
-        rest = count == run.count ? [] : Array(run[count...])
-        return HeardRun(samples: run, isWhole: rest.isEmpty)
+        unbuffered = count == run.count ? [] : Array(run[count...])
+        return HeardRun(
+            samples: UnsafeBufferPointer(rebasing: run[..<count]), isWhole: unbuffered.isEmpty)
     }
 
     private func endMessage(_ context: SessionContext) {
         buffer.endPacket()
+        unbuffered = []
         guard let repairs = decoder?.repairs else { return }
         context.counters.packetsRecovered += repairs.recovered
         context.counters.packetsConcealed += repairs.concealed
         context.counters.decodeErrors += repairs.corrupt
     }
 
-    /// Buffers the rest of a run; false: it has no room either.
-    func appendRest() -> Bool {
-        let rest = rest
-        self.rest = []
-        return rest.withUnsafeBufferPointer { append($0) } == rest.count
+    /// Buffers the end of a run that had found no room.
+    /// - Returns: the samples that were buffered, and whether these are all.
+    func appendUnbuffered() -> (samples: ArraySlice<Int16>, isWhole: Bool) {
+        let samples = unbuffered
+        unbuffered = []
+        let count = samples.withUnsafeBufferPointer { append($0) }
+        return (samples[..<count], count == samples.count)
     }
 
     private func nextRun(

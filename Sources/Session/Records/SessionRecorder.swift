@@ -129,7 +129,7 @@ public final class SessionRecorder {
     // MARK: What is kept
 
     /// Hands to the keeper what has changed.
-    public func keepChange(of session: some RecordedSession, at now: Instant) {
+    package func keepChange(of session: some RecordedSession, at now: Instant) {
         deadline = nil
         let change = takeChange(of: session, at: now)
         guard !keeper.keep(change) else {
@@ -144,7 +144,7 @@ public final class SessionRecorder {
 
     /// The session ends: hands over the rest of it.
     /// - Parameter awaitsAnswer: whether `keep` follows.
-    public func keepEnd(
+    package func keepEnd(
         of session: some RecordedSession, awaitsAnswer: Bool = false, at now: Instant
     ) {
         var change = takeChange(of: session, at: now)
@@ -190,7 +190,7 @@ public final class SessionRecorder {
 }
 
 /// What a recorder reads off a session.
-public protocol RecordedSession {
+package protocol RecordedSession {
     /// `sess_…`
     var id: String { get }
     /// The effective session.

@@ -9,7 +9,7 @@ extension VoiceSession: RecordedSession {
     /// The ids of all items, in order.
     public var itemIDs: [String] { conversation.itemIDs }
 
-    public func recorded(
+    package func recorded(
         _ wanted: [String: Instant], at now: Instant
     ) -> (items: [RecordedItem], unheard: Set<String>) {
         guard !wanted.isEmpty else { return ([], []) }

@@ -1,6 +1,6 @@
-// Sends the speech of one response: encodes it, and lets it leave as fast as PlayoutTimeline allows. Whose
-// voice it is does not matter here: a synthesiser's, of which ClauseSpeaker asks it, or a dialogue's.
-// Response decides what is written and when an item is done.
+// Sends the speech of one response: encodes it, and lets it leave as fast as PlayoutTimeline allows. The
+// speech comes from a synthesiser, at the request of ClauseSpeaker, or from a dialogue. Response decides what
+// is written and when an item is done.
 //
 // Invariant: audio that has to be sent again goes before all that was never sent; nothing is sent while
 // the reply is held.

@@ -14,24 +14,28 @@ import Testing
     ]
 
     private func script(
-        _ dialogue: ScriptedDialogue, _ configure: (inout SessionParameters) -> Void = { _ in }
+        _ dialogue: ScriptedDialogue, apology: Phrase = .none, agent: SessionAgent? = nil,
+        _ configure: (inout SessionParameters) -> Void = { _ in }
     ) -> ScriptedSession {
         let script = ScriptedSession(
             {
                 $0.outputTransport = .binary
                 configure(&$0)
-            }, voiceActivity: .installed, hasSynthesizer: false, answerer: .dialogue(dialogue))
+            }, voiceActivity: .installed, apology: apology, agent: agent,
+            answerer: .dialogue(dialogue))
         dialogue.script = script
         return script
-    }
-
-    private func types(_ script: ScriptedSession) -> [String] {
-        script.events.compactMap { $0["type"] as? String }
     }
 
     private func ends(_ script: ScriptedSession) -> [String] {
         script.events.filter { $0["type"] as? String == "response.done" }.compactMap {
             ($0["response"] as? [String: Any])?["status"] as? String
+        }
+    }
+
+    private func time(of text: String, in script: ScriptedSession) -> Int? {
+        script.transcript.first { $0.contains(text) }.flatMap {
+            Int($0.dropFirst().prefix { $0 != "m" })
         }
     }
 
@@ -61,7 +65,13 @@ import Testing
         let packets = try SpeechRecording.goForward.packets(silenceMilliseconds: 1_000)
         script.speak(packets, from: 0)
         script.run(until: 20_000)
+        // It hears all of it, and is told which part was the turn.
         #expect(dialogue.samplesHeard == packets.count * 320)
+        #expect(dialogue.heardEnd == packets.count * 320)
+        let turn = try #require(dialogue.turns.first)
+        #expect(turn.lowerBound < 16 * 600 && turn.count > 16 * 1_500)
+        #expect(turn.upperBound <= packets.count * 320)
+        #expect(dialogue.items == [responseID(script): [itemID(script, of: "assistant")]])
         #expect(
             dialogue.told == [
                 "commit \(itemID(script, of: "user"))", "answer \(responseID(script))",
@@ -98,7 +108,10 @@ import Testing
         let cut = try #require(
             script.events.first { $0["type"] as? String == "conversation.item.truncated" })
         let heard = try #require(cut["audio_end_ms"] as? Int)
-        #expect(cut["item_id"] as? String == reply && heard > 0)
+        // The reply is held when speech is noticed, and was heard until then, not as far as it was sent.
+        let begun = try #require(script.audioTimes.first)
+        let noticed = try #require(time(of: "drops queued audio", in: script))
+        #expect(cut["item_id"] as? String == reply && heard == noticed - begun)
         // It is told of the cut, and stopped where it was still speaking.
         let stop = isStillWriting ? ["stop \(responseID(script))"] : []
         #expect(
@@ -111,7 +124,7 @@ import Testing
         // What it says later of that response is not heard.
         let late = script.audioPackets.filter { $0.itemID == reply }
         let last = try #require(late.last)
-        #expect((last.position + last.payload.count / 2) / 24 <= heard + 1_000)
+        #expect((last.position + last.payload.count / 2) / 24 <= heard + 500 + 20)
         // The conversation keeps the words that were heard, at the language's pace.
         let kept = try #require(script.session.items.first { $0.id == reply })
         guard case .message(_, let content) = kept.kind,
@@ -186,6 +199,67 @@ import Testing
         script.run(until: 20_000)
         #expect(script.audioTimes.allSatisfy { $0 <= 500 } && !script.audioTimes.isEmpty)
         #expect(ends(script) == ["completed"])
+        expectNoCascade(script)
+    }
+
+    @Test func twoMessagesOfAResponseHaveTheirOwnWordsAndSound() throws {
+        let dialogue = ScriptedDialogue(
+            saying: [["One message.", ScriptedDialogue.messageEnd, "And another one."]])
+        let script = script(dialogue)
+        script.send(.responseCreate(ResponseParameters()), at: 0)
+        script.run(until: 10_000)
+        let (first, second) = (itemID(script, of: "assistant"), itemID(script, of: "assistant", 1))
+        #expect(dialogue.items[responseID(script)] == [first, second])
+        func samples(_ item: String) -> Int {
+            script.audioPackets.filter { $0.itemID == item }.reduce(0) { $0 + $1.payload.count / 2 }
+        }
+        #expect(samples(first) == 2 * 2_400 && samples(second) == 3 * 2_400)
+        #expect(ends(script) == ["completed"])
+    }
+
+    @Test func aTranscriptOfItsOwnIsShownAndNoneIsAskedFor() throws {
+        let dialogue = ScriptedDialogue(saying: [Self.story])
+        dialogue.transcript = "Go forward ten meters."
+        let script = script(dialogue) {
+            $0.transcription = TranscriptionParameters(model: "scripted")
+        }
+        script.speak(try SpeechRecording.goForward.packets(silenceMilliseconds: 1_000), from: 0)
+        script.run(until: 20_000)
+        let completed = script.events.filter {
+            $0["type"] as? String == "conversation.item.input_audio_transcription.completed"
+        }
+        #expect(completed.map { $0["transcript"] as? String } == ["Go forward ten meters."])
+        #expect(completed.first?["item_id"] as? String == itemID(script, of: "user"))
+        #expect(ends(script) == ["completed"] && script.session.isIdle)
+        expectNoCascade(script)
+    }
+
+    @Test func whereItFailsTheServersVoiceApologises() throws {
+        let dialogue = ScriptedDialogue(saying: [["Well, I think"]])
+        dialogue.failure = .overloaded
+        let apology = try #require(Phrase("Sorry, I cannot answer."))
+        let script = script(dialogue, apology: apology)
+        script.send(.responseCreate(ResponseParameters()), at: 0)
+        script.run(until: 10_000)
+        #expect(script.spoken == ["Sorry, I cannot answer."])
+        #expect(ends(script) == ["failed"])
+        #expect(script.context.counters.apologies == 1)
+        // The dialogue is told of the words that it did not say.
+        #expect(
+            dialogue.told == [
+                "answer \(responseID(script))", "stop \(responseID(script))",
+                "insert \(itemID(script, of: "assistant", 1))",
+            ])
+    }
+
+    @Test func audioThatIsNoTurnIsCleared() throws {
+        let dialogue = ScriptedDialogue()
+        let script = script(dialogue) { $0.turnDetection = nil }
+        script.speak(try SpeechRecording.goForward.packets(silenceMilliseconds: 0), from: 0)
+        script.send(.inputAudioBufferClear, at: 5_000)
+        script.run(until: 6_000)
+        #expect(dialogue.told == ["clear"] && dialogue.turns.isEmpty)
+        #expect(script.session.ledger.response == dialogue.heldBytes)
         expectNoCascade(script)
     }
 }

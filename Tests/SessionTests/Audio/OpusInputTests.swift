@@ -51,6 +51,7 @@ private func hear(_ packets: [[UInt8]?], _ input: inout OpusInput) -> Heard {
         ) { heard.samples += $0 }
         heard.repairs.recovered += input.repairs.recovered
         heard.repairs.concealed += input.repairs.concealed
+        heard.repairs.corrupt += input.repairs.corrupt
         missing = 0
         if error != nil { heard.errors += 1 }
         heard.ends.append(heard.samples.count)
@@ -191,6 +192,24 @@ private func likeness(_ heard: [Int16]) -> Double {
         #expect(count == 320 + 16_000 + 320)
     }
 
+    /// A gap of 200 ms before a packet that DTX has left out: 100 ms concealed, 100 ms of silence, and then the
+    /// background noise of the packet itself.
+    @Test func noiseOfAPacketThatDTXLeavesOutFollowsTheGapBeforeIt() throws {
+        var input = try OpusInput()
+        let scratch = AudioScratch()
+        let packets = try OpusSender().packets(
+            of: SpeechRecording.goForward.samplesAt48Kilohertz(), length: 960)
+        for packet in packets[..<60] {
+            _ = input.decode(packet.span.bytes, missing: 0, into: scratch.decoded) { _ in }
+        }
+        var samples: [Int16] = []
+        _ = input.decode([UInt8]().span.bytes, missing: 10, into: scratch.decoded) { samples += $0 }
+        #expect(samples.count == 3_200 + 320)
+        #expect(samples[1_600..<3_200].allSatisfy { $0 == 0 })
+        #expect(samples[..<1_600].contains { $0 != 0 })
+        #expect(samples[3_200...].contains { $0 != 0 })
+    }
+
     @Test func silenceThatDTXLeavesOutGoesOn() throws {
         let sender = try OpusSender(
             (OPUS_SET_DTX_REQUEST, 1), (OPUS_SET_BITRATE_REQUEST, 24_000))
@@ -217,7 +236,7 @@ private func likeness(_ heard: [Int16]) -> Double {
         let lost = loudPacket(clean.samples)
         packets[lost] = [0xFF, 0xFF, 0xFF]
         let heard = try hear(packets)
-        #expect(heard.errors == 1)
+        #expect(heard.errors == 1 && heard.repairs.corrupt == 1)
         #expect(heard.repairs.concealed == 1)
         #expect(heard.samples.count == clean.samples.count)
         #expect(meanSquare(heard.samples[lost * 320..<(lost + 1) * 320]) > 1_000)

@@ -55,8 +55,11 @@ private func block(of object: AnyObject) -> Int {
         let sender = SpeechSender(
             of: description, language: .english, playout: playout, speechEnd: nil,
             context: session.context)
+        let clauses = ClauseSpeaker(
+            of: description.id, voice: SpeechRequest(text: "", voice: "marin"), language: .english,
+            context: session.context)
         return Response(
-            description: description, parameters: ResponseParameters(), clauses: nil,
+            description: description, parameters: ResponseParameters(), clauses: clauses,
             sender: sender, speechEnd: nil, asked: nil, core: session)
     }
 

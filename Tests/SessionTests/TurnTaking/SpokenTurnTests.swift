@@ -237,6 +237,25 @@ private func errorCodes(_ script: ScriptedSession) -> [String] {
         #expect(errorCodes(script) == [])
     }
 
+    /// 30 ms a packet do not divide the second that the buffer holds.
+    @Test func whatOfAPacketFindsNoRoomBeginsTheNextPiece() throws {
+        var limits = SessionLimits()
+        limits.maxBufferedAudioSeconds = 1
+        let script = ScriptedSession(
+            { $0.turnDetection = TurnDetectionParameters(prefixPaddingMilliseconds: 100) },
+            limits: limits, voiceActivity: .installed)
+        let audio = try SpeechRecording.goForward.packets().flatMap(\.self)
+        let packets = stride(from: 0, to: audio.count, by: 1_440).map {
+            Array(audio[$0..<min($0 + 1_440, audio.count)])
+        }
+        script.speak(packets, from: 0)
+        script.run(until: 6_000)
+        #expect(script.samplesTranscribed.contains(16_000))
+        let input = try #require(script.session.speechInput)
+        #expect(input.buffer.end == script.context.counters.samplesIn)
+        #expect(errorCodes(script) == [])
+    }
+
     @Test func paddingThatWouldLeaveNoRoomForSpeechIsRefused() {
         let script = script()
         var update = SessionUpdate()
