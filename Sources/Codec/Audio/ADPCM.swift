@@ -89,7 +89,7 @@ public struct ADPCM: Equatable, Sendable {
         _ steps: UnsafeBufferPointer<Int32>
     ) {
         let quarters = Int32(code & 7)
-        // A code stands for the middle of its interval.
+        // A code means the middle of its interval.
         let change = (2 * quarters + 1) * steps[index] >> 3
         predicted += code & 8 == 0 ? change : -change
         predicted = min(max(predicted, -32_768), 32_767)

@@ -45,7 +45,7 @@ public enum AudioFormat: Hashable, CaseIterable, Sendable {
     /// `audio/opus` (an extension of Parley): one Opus packet per message, RFC 6716.
     case opus
 
-    /// One of each type: of `audio/pcm` that of the protocol's rate.
+    /// One format of each type. That of `audio/pcm` has the protocol's rate.
     static let ofEachType: [AudioFormat] = [.pcm, .pcmu, .pcma, .opus]
 
     /// The `type` of the protocol's format object.

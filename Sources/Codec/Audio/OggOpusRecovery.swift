@@ -1,11 +1,11 @@
-// Finds the end of an Ogg Opus stream that OggOpusWriter has not ended, so that it can: the process was
-// killed, and the last page may be written in part.
+// Finds the end of an Ogg Opus stream that OggOpusWriter has not ended, so that it can be ended:
+// the process was killed, and the last page may be written in part.
 //
 // The bytes are a file's, which may hold anything: whatever is not a whole page of such a stream is not
 // part of it.
 //
-// Invariant: a position is no later than the packets before it reach, so that what a writer goes on
-// with is no longer than the file says.
+// Invariant: a position is no later than the packets before it reach, so that the stream which a
+// writer continues is no longer than the file says.
 
 /// The whole pages of a stream, as far as they go.
 public struct OggOpusRecovery: Equatable, Sendable {

@@ -27,7 +27,8 @@ public struct OggOpusWriter: Sendable {
     private var body: [UInt8] = []
     /// Samples of the page in progress.
     private var pageSamples = 0
-    /// The table of contents of the last packet that was appended; nil: silence goes before.
+    /// The table of contents of the last packet that was appended, or nil where silence is to be
+    /// written before the next one.
     private var lastContents: UInt8?
 
     /// Creates a writer at the start of a stream.
@@ -83,7 +84,7 @@ public struct OggOpusWriter: Sendable {
 
     /// Fills the place of lost packets: the decoder conceals them as if they had been of the kind
     /// of the packet before (RFC 7845 §4.1). A rest that is no whole frame becomes silence.
-    /// - Parameter samples: at 48 kHz; what is shorter than 2.5 ms is left out.
+    /// - Parameter samples: at 48 kHz. A rest of less than 2.5 ms is left out.
     public mutating func appendLoss(samples: Int, into stream: inout [UInt8]) {
         var rest = samples
         if let lastContents {
@@ -101,7 +102,7 @@ public struct OggOpusWriter: Sendable {
     }
 
     /// Fills time with silence.
-    /// - Parameter samples: at 48 kHz; what is shorter than 2.5 ms is left out.
+    /// - Parameter samples: at 48 kHz. A rest of less than 2.5 ms is left out.
     public mutating func appendSilence(samples: Int, into stream: inout [UInt8]) {
         var rest = samples
         guard rest >= Self.leastSamples else { return }
@@ -126,8 +127,8 @@ public struct OggOpusWriter: Sendable {
     public mutating func flush(into stream: inout [UInt8]) { flush(flags: 0, into: &stream) }
 
     /// Ends the stream.
-    /// - Parameter samples: how much of it is played, at 48 kHz. What is missing is filled with
-    ///   silence; what was written already is not shortened.
+    /// - Parameter samples: how much of it is played, at 48 kHz. Missing samples are filled with
+    ///   silence. Audio that was written already is not shortened.
     public mutating func finish(playing samples: Int, into stream: inout [UInt8]) {
         let end = max(samples + Self.preSkip, position)
         let missing = end - position

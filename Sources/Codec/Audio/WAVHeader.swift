@@ -14,8 +14,8 @@ public struct WAVHeader: Equatable, Sendable {
     public let channels: Int
     /// Bytes of the header, and so the offset of the samples.
     public let byteCount: Int
-    /// Bytes of samples, after which other chunks may follow. Nil: all bytes until the end, as
-    /// written by programs that do not know the size yet.
+    /// Bytes of samples, after which other chunks may follow. Where nil, all bytes until the end
+    /// are samples: programs that do not know the size yet write such headers.
     public let dataBytes: Int?
 
     /// Whether bytes may be the beginning of a WAV file.

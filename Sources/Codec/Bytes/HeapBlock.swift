@@ -52,8 +52,8 @@ public enum HeapBlock {
 }
 
 extension Array {
-    /// Heap bytes of its storage, without what its elements refer to. Arrays that share storage
-    /// each count it.
+    /// Heap bytes of its storage, without the memory that its elements refer to. Arrays that share
+    /// storage each count it.
     @inlinable public var heapBytes: Int {
         HeapBlock.array(capacity: capacity, stride: MemoryLayout<Element>.stride)
     }

@@ -34,7 +34,7 @@ public enum PEMBoundaries {
         return label == nil ? nil : line
     }
 
-    /// The blocks whose label ends so, such as `PRIVATE KEY`.
+    /// The blocks whose label ends with this text, such as `PRIVATE KEY`.
     public static func count(of label: String, in bytes: [UInt8]) -> Int {
         let end = Array(label.utf8) + dashes
         return bytes.split(separator: UInt8(ascii: "\n")).count {

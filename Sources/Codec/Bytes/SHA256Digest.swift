@@ -66,7 +66,7 @@ public struct SHA256Digest: Hashable, Sendable {
         }
     }
 
-    /// The digest of what a hasher was given.
+    /// The digest of the bytes that a hasher was given.
     fileprivate init(finishing context: OpaquePointer) {
         words = InlineWords()
         let status = withUnsafeMutableBytes(of: &words) {

@@ -7,7 +7,7 @@
 /// The steps of the code that reads text.
 public enum TextSteps {
     #if DEBUG
-    /// Holds the count of one measurement. One thread changes it at a time: what is measured does
+    /// Holds the count of one measurement. One thread changes it at a time: the measured code does
     /// not suspend.
     @usableFromInline final class Count: @unchecked Sendable {
         var steps = 0
@@ -25,7 +25,7 @@ public enum TextSteps {
     }
     #endif
 
-    /// So many pieces of text are looked at.
+    /// Counts the pieces of text that are looked at.
     @inlinable public static func note(_ steps: Int = 1) {
         #if DEBUG
         add(steps)

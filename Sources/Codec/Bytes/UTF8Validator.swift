@@ -66,8 +66,8 @@ public struct UTF8Validator: Sendable {
     }
 
     /// Skips ASCII and complete characters of two or three bytes whose lead byte has no special
-    /// range: the bulk of any text, without per-piece state. `append` judges the remaining bytes
-    /// one by one.
+    /// range: this is the bulk of any text, and needs no state between pieces. `append` judges the
+    /// remaining bytes one by one.
     private static func endOfWholeCharacters(
         in bytes: UnsafeRawBufferPointer, from start: Int
     ) -> Int {
@@ -93,8 +93,8 @@ public struct UTF8Validator: Sendable {
     /// is Base64 in JSON, so this loop, at 32 bytes a step, is the usual cost of validation.
     private static func endOfASCII(in bytes: UnsafeRawBufferPointer, from start: Int) -> Int {
         var index = start
-        // Outside ASCII the next such byte is near, and the wide loops would not pay for their
-        // set-up.
+        // In text that is not ASCII the next such byte is near, so that the wide loops would cost
+        // more than they save.
         if index < bytes.count && bytes[index] >= 0x80 { return index }
         let highBits = SIMD4<UInt64>(repeating: 0x8080_8080_8080_8080)
         while index &+ 32 <= bytes.count {

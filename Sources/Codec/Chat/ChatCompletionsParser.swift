@@ -76,8 +76,8 @@ extension EventFields {
         return messages.flatMap(\.self)
     }
 
-    /// Refuses the result of a call that no message before it has made: it would be left out, and the
-    /// model asked without what the client takes for known.
+    /// Refuses the result of a call that no message before it has made: it would be left out, and
+    /// the model would lack a fact that the client believes it has.
     private static func checkCalls(
         of messages: [[ConversationItem]]
     ) throws(ClientEventError) {

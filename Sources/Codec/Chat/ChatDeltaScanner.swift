@@ -24,7 +24,7 @@ public struct ChatDeltaScanner {
     /// Whether the string that was read last is all ASCII.
     private var isASCII = false
 
-    /// The text of a common piece. Nil: the document must be parsed.
+    /// The text of a piece of the common form, or nil where the document must be parsed.
     public static func text(of document: UnsafeRawBufferPointer) -> String? {
         var scanner = ChatDeltaScanner(bytes: document)
         guard scanner.readChunk(), let found = scanner.text, !found.isEmpty else { return nil }

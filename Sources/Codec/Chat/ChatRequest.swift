@@ -16,7 +16,7 @@ public struct ChatRequest: Equatable, Sendable {
     public var tools: [FunctionTool] = []
     /// Whether a function must be called, and which one.
     public var toolChoice = ToolChoice.auto
-    /// Whether several calls may come in one reply; nil: the model's default.
+    /// Whether several calls may come in one reply. The default is the model's.
     public var parallelToolCalls: Bool?
     /// Maximum tokens of the reply, or nil.
     public var maxOutputTokens: Int?

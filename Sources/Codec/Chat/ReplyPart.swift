@@ -29,7 +29,7 @@ public enum ReplyPart: Equatable, Sendable {
     /// The reply is complete.
     case finished(Ending, ResponseUsage)
     /// The reply cannot be completed: a stable code and a sentence. `isRequestError`: the request
-    /// is the cause. `retryAfterSeconds`: when another may succeed; nil: unknown.
+    /// is the cause. `retryAfterSeconds`: when another request may succeed, if that is known.
     case failed(
         code: String, message: String, isRequestError: Bool, retryAfterSeconds: Int? = nil)
 

@@ -4,7 +4,8 @@
 //
 // Invariant: no byte of a stop word is passed on, also where deltas divide it. The text that is
 // held back is shorter than the longest word. A text costs its length, whatever the words are: each
-// is looked for as by Knuth, Morris and Pratt ("Fast pattern matching in strings", 1977).
+// is searched for by the method of Knuth, Morris and Pratt ("Fast pattern matching in strings",
+// 1977).
 
 /// Looks for stop words in one message of a reply, delta by delta.
 public struct StopWords: Equatable, Sendable {
@@ -25,13 +26,14 @@ public struct StopWords: Equatable, Sendable {
     /// Whether there is a word to look for.
     public var isEmpty: Bool { words.isEmpty }
 
-    /// Heap bytes of it.
+    /// Heap bytes of the words and the text that waits.
     public var heldBytes: Int {
         words.reduce(words.heapBytes + held.heapBytes) { $0 + $1.heapBytes }
     }
 
-    /// More text of the message.
-    /// - Returns: the text that may be passed on now. Of several words, the one that ends first counts.
+    /// Takes the next text of the message.
+    /// - Returns: the text that may be passed on now. If the text has several stop words, the one
+    ///   that ends first counts.
     public mutating func pass(_ text: String) -> String {
         guard !hasStopped else { return "" }
         guard !words.isEmpty else { return text }

@@ -93,7 +93,7 @@ public struct UIMessageStreamWriter: Sendable {
         }
     }
 
-    /// The arguments of a finished call are a JSON object; the session sees to it.
+    /// The arguments of a finished call are a JSON object: the session ensures that.
     private static func inputAvailable(
         _ callID: String, _ name: String, _ arguments: String, into bytes: inout ByteWriter
     ) {

@@ -76,7 +76,8 @@ private struct UIMessageItems {
     /// Outputs of the calls of the step in progress.
     private var outputs: [ConversationItem] = []
 
-    /// - Parameter regenerated: the message to write anew; it and what follows are ignored.
+    /// - Parameter regenerated: the message to write anew. It and the messages after it are
+    ///   ignored.
     mutating func append(
         messagesOf fields: EventFields, upTo regenerated: String?
     ) throws(ClientEventError) {

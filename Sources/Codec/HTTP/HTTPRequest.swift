@@ -14,7 +14,7 @@ public struct HTTPRequest: Sendable {
     /// The text after the `?`, as on the wire; nil without one.
     public let query: String?
     /// The host and port of the request: from an absolute target, which takes precedence (RFC 9112
-    /// §3.2.2), else from Host. Empty only in HTTP/1.0, which requires neither.
+    /// §3.2.2), otherwise from Host. Empty only in HTTP/1.0, which requires neither.
     public let host: String
     /// The version.
     public let version: HTTPVersion

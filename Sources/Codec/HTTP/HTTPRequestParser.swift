@@ -22,7 +22,7 @@ public struct HTTPRequestParser: Sendable {
     private let limits: HTTPLimits
     private var headParser: HTTPHeadParser
     private var startLine: StartLine?
-    /// The request whose body is incomplete.
+    /// The request whose body is still incomplete.
     private var pending: (request: HTTPRequest, body: HTTPBodyParser)?
 
     /// Whether the client waits for an interim `100 Continue` before it sends the body (RFC 9110
@@ -45,7 +45,7 @@ public struct HTTPRequestParser: Sendable {
     /// Parses the request at the front of `input`.
     /// - Parameter input: all bytes received since the end of the last request. On the next call it
     ///   begins with the same bytes, unless this call returned a request.
-    /// - Returns: nil when more bytes are needed; else the request and its byte count. Drop that
+    /// - Returns: the request and its byte count, or nil when more bytes are needed. Drop that
     ///   many bytes and call again, because another request may follow.
     public mutating func parse(
         _ input: UnsafeRawBufferPointer

@@ -28,7 +28,7 @@ public struct HTTPResponseParser: Sendable {
     /// Parses the response at the front of `input`.
     /// - Parameter input: all bytes received since the end of the last response. On the next call
     ///   it begins with the same bytes.
-    /// - Returns: nil when more bytes are needed; else the response and its byte count. After 101
+    /// - Returns: the response and its byte count, or nil when more bytes are needed. After 101
     ///   the rest belongs to the new protocol. A parser serves one response.
     public mutating func parse(
         _ input: UnsafeRawBufferPointer

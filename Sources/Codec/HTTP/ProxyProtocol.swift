@@ -53,7 +53,7 @@ public struct ProxyHeader: Equatable, Sendable {
 
     /// Parses the header at the front of `input`.
     /// - Parameter input: all bytes of the connection so far.
-    /// - Returns: nil when more bytes are needed; else the header and its byte count.
+    /// - Returns: the header and its byte count, or nil when more bytes are needed.
     public static func parse(
         _ input: UnsafeRawBufferPointer
     ) throws(ProxyProtocolError) -> (header: ProxyHeader, consumed: Int)? {
@@ -70,8 +70,8 @@ public struct ProxyHeader: Equatable, Sendable {
         let command = input[12] & 0xF
         guard command <= 1 else { throw .unknownCommand }
         guard input.count > 13 else { return nil }
-        // Of a proxy's own connection the family means nothing, and the receiver must skip what the
-        // length counts (HAProxy's proxy-protocol.txt §2.2).
+        // For a proxy's own connection the family means nothing, and the receiver must skip the
+        // bytes that the length counts (HAProxy's proxy-protocol.txt §2.2).
         let addressBytes = command == 1 ? try addressBytes(of: input[13]) : 0
         guard input.count >= fixedBytes else { return nil }
         let length = Int(input[14]) << 8 | Int(input[15])

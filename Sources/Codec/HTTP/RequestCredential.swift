@@ -34,7 +34,7 @@ public enum RequestCredential: Equatable, Sendable {
     }
 
     /// The password of `Authorization: Basic …` (RFC 7617 §2) as a credential, for clients that can
-    /// send no other scheme; nil: there is no such field.
+    /// send no other scheme. Nil where the request has no such field.
     public static func password(in fields: HTTPFields) -> RequestCredential? {
         let scheme = "basic "
         guard fields.count(of: "Authorization") == 1, let value = fields["Authorization"],

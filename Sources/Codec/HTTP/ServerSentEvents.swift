@@ -94,7 +94,7 @@ public struct ServerSentEventsParser: Sendable {
     }
 
     /// The event at the front of the bytes, if it is one data line, an empty line, and line feeds.
-    /// Nil: it may be any event, and the full parser must read it.
+    /// Where nil, it may be any event, and the full parser must read it.
     private static func wholeEvent(
         at bytes: UnsafeRawBufferPointer, limit: Int
     ) -> (data: UnsafeRawBufferPointer, end: Int)? {

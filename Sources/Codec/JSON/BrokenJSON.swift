@@ -16,8 +16,9 @@ struct BrokenJSON {
         self.bytes = UnsafeRawBufferPointer(rebasing: bytes.prefix(Self.maxBytes))
     }
 
-    /// The string of a member of the outermost object; nil: none is found before the text breaks off.
-    /// - Parameter maxBytes: of the string; a longer one is none.
+    /// The string of a member of the outermost object, or nil where none is found before the text
+    /// breaks off.
+    /// - Parameter maxBytes: the limit of the string. A longer one is not found.
     static func text(of key: StaticString, in bytes: UnsafeRawBufferPointer, maxBytes: Int)
         -> String?
     {
@@ -86,8 +87,8 @@ struct BrokenJSON {
         }
     }
 
-    /// Reads a string; nil: it does not end.
-    /// - Returns: what is between its quotes.
+    /// Reads a string.
+    /// - Returns: the bytes between its quotes, or nil where the closing quote is missing.
     private mutating func readString() -> Range<Int>? {
         let start = position + 1
         position = start
@@ -106,7 +107,7 @@ struct BrokenJSON {
 }
 
 extension UTF8Validator {
-    /// Where the first character begins that is not valid; nil: all are.
+    /// The offset of the first character that is not valid, or nil where all are.
     fileprivate static func firstInvalid(in bytes: UnsafeRawBufferPointer) -> Int? {
         var validator = UTF8Validator()
         var start = 0

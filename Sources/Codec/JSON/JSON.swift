@@ -264,8 +264,8 @@ public struct JSONValue {
         node.pointee.kind == CSIMDJSON_STRING && node.pointee.hasText(text)
     }
 
-    /// The member of an object, or nil. Of repeated keys the last one counts, as in the parsers of
-    /// browsers and of Python.
+    /// The member of an object, or nil. If a key is repeated, its last member counts, as in the
+    /// parsers of browsers and of Python.
     public subscript(_ key: StaticString) -> JSONValue? {
         guard node.pointee.kind == CSIMDJSON_OBJECT else { return nil }
         let end = Int(node.pointee.next)

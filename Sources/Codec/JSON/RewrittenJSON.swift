@@ -1,5 +1,5 @@
-// JSON of others in our own form: what a model has written may have white space, half of a surrogate
-// pair, or words that are not to be kept. PostgreSQL's `jsonb`, for one, refuses half of a pair.
+// JSON of others in our own form. JSON of a model may have white space, half of a surrogate pair,
+// or words that are not to be kept. PostgreSQL's `jsonb`, for one, refuses half of a pair.
 
 extension RawJSON {
     /// A value of a document, written anew on one line.
@@ -13,7 +13,7 @@ extension RawJSON {
 }
 
 extension JSONWriter {
-    /// Its depth is that of the parser's limit at most.
+    /// Its depth is at most the parser's limit.
     fileprivate mutating func rewrite(_ value: JSONValue, _ change: (String) -> String) {
         switch value.kind {
         case .null, .bool: raw(value.raw)

@@ -10,9 +10,10 @@ public struct MCPTool: Equatable, Sendable {
     /// Selects some of a server's tools. A tool must meet both conditions; without any, all tools
     /// match.
     public struct Filter: Equatable, Sendable {
-        /// Names of the tools, or nil: any name.
+        /// Names of the tools, or nil where the name does not matter.
         public var toolNames: [String]?
-        /// Whether the tools are read-only (their annotation `readOnlyHint`), or nil: either.
+        /// Whether the tools are read-only (their annotation `readOnlyHint`), or nil where either
+        /// will do.
         public var readOnly: Bool?
 
         /// Creates a filter.
@@ -51,7 +52,7 @@ public struct MCPTool: Equatable, Sendable {
 
     /// The server's name in this session: a letter, then letters, digits, `-` and `_`; at most 40.
     public var serverLabel: String
-    /// The server's URL, or nil: the operator has configured a server under this label.
+    /// The server's URL, or nil where the operator has configured a server under this label.
     public var serverURL: String?
     /// The purpose of the server; passed to the model.
     public var serverDescription: String?
@@ -59,7 +60,7 @@ public struct MCPTool: Equatable, Sendable {
     public var authorization: String?
     /// Header fields that are sent with every request. Never sent elsewhere or logged.
     public var headers: [Header] = []
-    /// Which of the server's tools may be used; nil: all.
+    /// Which of the server's tools may be used. The default is all of them.
     public var allowedTools: Filter?
     /// Whether `allowedTools` was written as a plain list.
     public var allowedToolsIsList = false
@@ -129,7 +130,7 @@ public struct MCPToolDescription: Equatable, Sendable {
 public struct MCPToolChoice: Equatable, Sendable {
     /// The server's label.
     public var serverLabel: String
-    /// The tool's name, or nil: any of its tools.
+    /// The tool's name, or nil where any of the server's tools may be called.
     public var name: String?
 
     /// Creates a choice.

@@ -11,9 +11,9 @@ public struct RedisAddress: Hashable, Sendable, CustomStringConvertible {
     public let host: String
     /// 1…65,535; 6379 unless it is given.
     public let port: Int
-    /// Nil: the server's default user.
+    /// The user's name, or nil for the server's default user.
     public let user: String?
-    /// Nil: the server asks for none.
+    /// The password, where the server asks for one.
     public let password: String?
     /// 0 unless it is given.
     public let database: Int

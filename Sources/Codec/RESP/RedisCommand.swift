@@ -7,7 +7,8 @@ import CHiredis
 public struct RedisCommand: Equatable, Sendable {
     /// The name and the arguments, in order.
     public private(set) var words: [[UInt8]]
-    /// The script that it runs; nil: it is another command. A connection loads the script first.
+    /// The script that it runs, where it is a script's command. A connection loads the script
+    /// first.
     public private(set) var script: RedisScript?
 
     /// Creates a command of texts: `RedisCommand("SET", "key", "value")`.
@@ -46,7 +47,7 @@ public struct RedisCommand: Equatable, Sendable {
         let lengths = words.map(\.count)
         let written = flat.withUnsafeBufferPointer { bytes -> Bool in
             var offset = 0
-            // Of an empty argument libhiredis reads nothing, but it wants a pointer.
+            // libhiredis reads nothing of an empty argument, but it requires a pointer.
             let start = UnsafeRawPointer(bytes.baseAddress ?? Self.nothing)
                 .assumingMemoryBound(to: CChar.self)
             var pointers: [UnsafePointer<CChar>?] = lengths.map { length in

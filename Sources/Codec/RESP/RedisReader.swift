@@ -1,8 +1,8 @@
-// Bytes of a server to values, by libhiredis' reader. It knows no commands; what a value answers is
-// decided by its order.
+// Bytes of a server to values, by libhiredis' reader. It knows no commands; the order of the values
+// decides which command each answers.
 //
-// Invariant: a server cannot make it hold more than `maxReplyBytes` for one reply, and what it holds
-// is what is not complete. After an error it reads nothing more.
+// Invariant: a server cannot make it hold more than `maxReplyBytes` for one reply, and it holds
+// only the incomplete reply. After an error it reads nothing more.
 
 import CHiredis
 
@@ -85,7 +85,7 @@ public final class RedisReader {
 
 /// Puts the values of one reply together in the order in which libhiredis reports them.
 private final class RedisValueBuilder {
-    /// Bytes that each value counts beside its own.
+    /// Bytes that each value counts in addition to its own.
     private static let valueBytes = 64
 
     private let maxBytes: Int

@@ -13,7 +13,7 @@ public indirect enum RedisValue: Equatable, Sendable {
     case bulk([UInt8])
     /// Values in order.
     case array([RedisValue])
-    /// There is no such value.
+    /// The value does not exist.
     case null
 }
 
@@ -41,8 +41,8 @@ extension RedisValue {
         if case .array(let values) = self { values } else { nil }
     }
 
-    /// An array of names and values in turn, as `HGETALL` answers; nil where it is none. Of equal
-    /// names the last one counts.
+    /// An array of names and values in turn, as `HGETALL` answers, or nil where the value is no
+    /// such array. If a name is repeated, its last value counts.
     public var fields: [String: [UInt8]]? {
         guard let values = array, values.count.isMultiple(of: 2) else { return nil }
         var fields: [String: [UInt8]] = [:]

@@ -5,7 +5,7 @@
 public struct AudioLimit: Equatable, Sendable {
     /// Bytes of the session's input format that may be the audio of one event.
     public var maxBytes: Int
-    /// How long so much audio lasts; for the error.
+    /// The limit in seconds of audio, for the error.
     public var maxSeconds: Int
 
     /// Creates a limit.

@@ -68,7 +68,7 @@ public struct OutputAudioMessage: Equatable {
         self.payload = payload
     }
 
-    /// Reads a message; nil: it is no audio in this format.
+    /// Reads a message, or returns nil where it is no audio in this format.
     public init?(_ message: [UInt8], format: AudioFormat) {
         guard message.count >= Self.headerBytes, message[0] == Self.kind,
             message[1] == format.code
@@ -100,7 +100,8 @@ public struct OutputAudioMessage: Equatable {
 
 extension RawSpan {
     /// Whether a binary message begins as a JSON object does, with a name of lower-case letters: a
-    /// client has sent an event as if it were audio. Audio begins so by chance once in many years.
+    /// client has sent an event as if it were audio. By chance, audio begins like that once in many
+    /// years.
     fileprivate var beginsAsEvent: Bool {
         var offset = 0
         func byte() -> UInt8? {

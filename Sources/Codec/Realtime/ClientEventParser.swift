@@ -10,7 +10,7 @@ public struct ClientEventParser: ~Copyable {
     /// Whether a field that the protocol does not have is refused by name, or ignored. The beta's
     /// fields are never refused.
     public var refusesUnknownFields = true
-    /// What the last `session.update` said beside its parameters.
+    /// The extensions of Parley in the last `session.update`.
     public private(set) var wishes = ClientWishes()
     private let json: JSONParser
     private var decodedAudio: ByteWriter

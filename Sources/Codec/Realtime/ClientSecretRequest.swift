@@ -33,10 +33,10 @@ public struct ClientSecretRequest: Sendable {
 
     /// How long the secret can open sessions, in seconds.
     public let seconds: Int
-    /// The model of its sessions; nil: the one in the connection's URL.
+    /// The model of its sessions. The default is the one in the connection's URL.
     public let model: String?
-    /// The name of the agent of its sessions (an extension of Parley); nil: the one that the
-    /// caller's key has.
+    /// The name of the agent of its sessions (an extension of Parley). The default is the agent of
+    /// the caller's key.
     public let agent: String?
     /// The settings of its sessions that differ from the defaults.
     public let session: SessionUpdate

@@ -46,8 +46,8 @@ public struct ConversationItem: Equatable, Sendable {
 public enum ImageDetail: String, CaseIterable, Sendable {
     case auto, low, high
 
-    /// Estimated tokens of an image that no service has counted: 85 at low detail, else 765, which
-    /// is a square of 1,024 pixels by OpenAI's guide to vision.
+    /// Estimated tokens of an image that no service has counted: 85 at low detail, otherwise 765,
+    /// which is a square of 1,024 pixels by OpenAI's guide to vision.
     public var estimatedTokens: Int { self == .low ? 85 : 765 }
 }
 
@@ -56,7 +56,7 @@ public enum ContentPart: Equatable, Sendable {
     /// `input_text`, in user and system messages.
     case inputText(String)
     /// `input_audio`, in user messages. `bytes` are audio in the session's input format if the
-    /// client sent or requested them, else empty. `transcript` is set when one exists.
+    /// client sent or requested them, otherwise empty. `transcript` is set when one exists.
     case inputAudio(bytes: [UInt8], transcript: String?)
     /// `input_image`, in user messages: an `https:` URL that the model's service fetches, or a
     /// `data:` URL of a PNG, JPEG, GIF or WebP file in base64.

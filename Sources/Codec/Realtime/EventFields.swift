@@ -18,7 +18,7 @@ public enum ClientEventLimits {
     public static let maxTextBytes = 1 << 20
     /// UTF-8 bytes of an id or a name, from the protocol's `event_id`.
     public static let maxNameBytes = 512
-    /// Tools of a session or response; the protocol's upstream models accept as many.
+    /// Tools of a session or response; the protocol's original service accepts the same number.
     public static let maxTools = 128
     /// Names in one list: languages or keywords of a transcription.
     public static let maxNames = 1_000

@@ -22,9 +22,9 @@ public struct ResumeNote: Equatable, Sendable {
         }
     }
 
-    /// The event's number within the epoch, from 1; nil: the event is not counted.
+    /// The event's number within the epoch, from 1, or nil where the event is not counted.
     public var offset: UInt64?
-    /// The member `resume`; nil: the event has none.
+    /// The member `resume`, where the event has one.
     public var grant: Grant?
 
     /// Describes the members of one event.

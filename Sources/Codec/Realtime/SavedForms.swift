@@ -1,8 +1,9 @@
 // The forms in which a session's settings, items and overrides are saved, to be read by another
-// process. They are the protocol's own objects. Beside them is what the server never tells a client
-// (secrets of MCP servers, the data of images). Session/Saved decides what is saved.
+// process. They are the protocol's own objects. They also have the data that the server never sends
+// to a client (secrets of MCP servers, the data of images). Session/Saved decides what is saved.
 //
-// Invariant: what is read back is checked as a client's event is. Nothing that was saved is trusted.
+// Invariant: data that are read back are checked like a client's event. Nothing that was saved is
+// trusted.
 
 extension JSONWriter {
     /// Writes a session's settings as one object.
@@ -20,7 +21,7 @@ extension JSONWriter {
         self.item(item, in: .ga, keepsImages: true)
     }
 
-    /// Writes the overrides of a response. Of MCP servers the secrets are written, too.
+    /// Writes the overrides of a response. The secrets of MCP servers are written, too.
     package mutating func savedOverrides(_ parameters: ResponseParameters) {
         object { json in
             if !parameters.isInConversation { json.member("conversation", "none") }

@@ -28,7 +28,7 @@ public struct ResponseUsage: Equatable, Sendable {
     }
 }
 
-/// An element of `rate_limits.updated`: what is left of a quota.
+/// An element of `rate_limits.updated`: the rest of a quota.
 public struct RateLimit: Equatable, Sendable {
     /// The names that the protocol has.
     public enum Name: String, CaseIterable, Sendable {
@@ -65,8 +65,8 @@ public struct ResponseDescription: Equatable, Sendable {
         /// `max_output_tokens` or `content_filter`; in a session that can be resumed also
         /// `handed_over` or `interrupted_by_restart` (extensions of Parley).
         case incomplete(reason: String)
-        /// The error that ended it. `retryAfterSeconds`: when another response may succeed; nil:
-        /// unknown.
+        /// The error that ended it. `retryAfterSeconds`: when another response may succeed, if that
+        /// is known.
         case failed(type: String, code: String, message: String, retryAfterSeconds: Int? = nil)
     }
 

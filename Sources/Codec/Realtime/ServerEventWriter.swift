@@ -18,9 +18,10 @@ public struct ServerEventWriter: Sendable {
 
     /// Appends the event as one JSON object. Its `event_id` is `event_`, the session's id without
     /// `sess_`, and `number`: unique as long as no number is used twice in the session.
-    /// - Parameter expiresAt: when the session ends, in seconds since 1970, for the events that show
-    ///   the session; nil: it has no end.
-    /// - Parameter resume: the members of a resumable session's events; nil: it is not resumable.
+    /// - Parameter expiresAt: when the session ends, in seconds since 1970, for the events that
+    ///   show the session. Nil where it has no end.
+    /// - Parameter resume: the members of a resumable session's events, or nil where the session is
+    ///   not resumable.
     /// - Precondition: the dialect has the event.
     public func write(
         _ event: ServerEvent, number: UInt64, in dialect: RealtimeDialect = .ga,

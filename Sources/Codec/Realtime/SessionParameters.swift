@@ -74,7 +74,7 @@ public struct NoiseReduction: Equatable, Sendable {
 
     /// Where the microphone is; nil if the client does not specify it.
     public var place: Place?
-    /// How strongly noise is suppressed, 0…1; nil: the server's default.
+    /// How strongly noise is suppressed, 0…1. The default is the server's.
     public var strength: Double?
 
     /// Creates the parameters.
@@ -151,12 +151,14 @@ public struct TurnDetectionParameters: Equatable, Sendable {
     /// `speculative_response`). Default false, because each pause may then cost a request.
     public var speculativeResponse = false
     /// How long speech over a reply must last to interrupt it, 0…10,000 ms (an extension of Parley,
-    /// `min_interruption_ms`). Nil: the server's setting. 0: at once, as in the protocol.
+    /// `min_interruption_ms`). The default is the server's setting. At 0 it interrupts at once, as
+    /// in the protocol.
     public var minInterruptionMilliseconds: Int?
     /// Whether speech over a reply must contain recognised words to interrupt it (an extension of
     /// Parley, `interruption_needs_words`). Default false: its duration is enough.
     public var interruptionNeedsWords = false
-    /// Silence after a response before the session prompts again, 5,000…30,000 ms, or nil: never.
+    /// Silence after a response before the session prompts again, 5,000…30,000 ms, or nil where it
+    /// never does.
     public var idleTimeoutMilliseconds: Int?
 
     /// Creates the parameters with the protocol's defaults.
@@ -181,7 +183,8 @@ public enum Truncation: Equatable, Sendable {
     case disabled
     /// Like `auto`, but each truncation omits enough that only this part of the context is used
     /// (0…1), so that the start of the model's input stays the same for longer. The limit counts
-    /// tokens after the instructions and tools; nil: what the model's context has room for.
+    /// tokens after the instructions and tools. Its default is as many as the model's context has
+    /// room for.
     case retentionRatio(Double, postInstructionTokens: Int?)
 }
 
@@ -238,19 +241,19 @@ public struct SessionParameters: Equatable, Sendable {
     public var toolChoice = ToolChoice.auto
     /// The MCP tool that the model must call; `toolChoice` is then `auto`.
     public var mcpToolChoice: MCPToolChoice?
-    /// Whether the model may make several calls in one response; nil: the model's default.
+    /// Whether the model may make several calls in one response. The default is the model's.
     public var parallelToolCalls: Bool?
     /// Maximum tokens of a response, 1…4096, or nil for `"inf"`.
     public var maxOutputTokens: Int?
     /// Format of the user's audio.
     public var inputFormat = AudioFormat.pcm
-    /// Noise suppression of the user's audio, before all other processing; nil: none.
+    /// Noise suppression of the user's audio, before all other processing. Nil turns it off.
     public var noiseReduction: NoiseReduction?
     /// Whether each binary message begins with its number (an extension of Parley, `sequence`).
     public var inputIsNumbered = false
-    /// Settings of transcription events; nil: none are sent.
+    /// Settings of transcription events, or nil where none are sent.
     public var transcription: TranscriptionParameters?
-    /// How turns end; nil: by `input_audio_buffer.commit` only.
+    /// How turns end, or nil where only `input_audio_buffer.commit` ends one.
     public var turnDetection: TurnDetectionParameters? = TurnDetectionParameters()
     /// Format of the reply's audio.
     public var outputFormat = AudioFormat.pcm

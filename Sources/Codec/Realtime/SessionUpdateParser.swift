@@ -46,15 +46,15 @@ extension SessionUpdate: ReadableObject {
     }
 }
 
-/// What a client says in `session` that is no parameter of its session: extensions of Parley, in both
-/// dialects. Its front handles them.
+/// The members of `session` that are no parameters of it: extensions of Parley, in both dialects.
+/// The client's front handles them.
 public struct ClientWishes: Equatable, Sendable {
-    /// `resume`: whether the client can come back; nil: as before.
+    /// `resume`: whether the client can resume the session. Nil leaves it as it was.
     public var resume: Bool?
-    /// `recording.consent`: whether the user agrees to be recorded; nil: as before.
+    /// `recording.consent`: whether the user agrees to be recorded. Nil leaves it as it was.
     public var recordingConsent: Bool?
 
-    /// A client that says nothing of them.
+    /// A client that mentions none of them.
     public init() {}
 
     /// Reads them from the fields of `session`.

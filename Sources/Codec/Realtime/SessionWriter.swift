@@ -6,8 +6,9 @@ extension JSONWriter {
     /// Writes the protocol's `realtime.session` or `realtime.transcription_session`. Disabled
     /// features are `null`.
     /// - Parameters:
-    ///   - expiresAt: when it ends, in seconds since 1970; nil: it has no end.
-    ///   - keepsSecrets: whether the secrets of MCP servers are written. Never for a client.
+    ///   - expiresAt: when it ends, in seconds since 1970, or nil where it has no end.
+    ///   - keepsSecrets: whether the secrets of MCP servers are written. They never are for a
+    ///     client.
     mutating func session(
         id: String, _ parameters: SessionParameters, in dialect: RealtimeDialect,
         expiresAt: Int? = nil, keepsSecrets: Bool = false
@@ -104,8 +105,8 @@ extension JSONWriter {
         }
     }
 
-    /// `include` would request additional transcription data, of which the recognisers here have
-    /// none.
+    /// Writes `include` as null. It would request additional transcription data, which the
+    /// recognisers here do not have.
     mutating func noInclude() {
         key("include")
         null()

@@ -5,7 +5,7 @@
 // and 23.2 on) or as plain text (`MEDIA_XOFF`, `DTMF_END digit:5 channel_id:…`). The first message
 // shows which, and commands have the same form. A command of more than 128 bytes is ignored.
 //
-// Of a message that is no whole number of frames the channel drops the rest, unless media are
+// Where a message is no whole number of frames, the channel drops the rest of it, unless media are
 // buffered: then it joins the rest with the next message. `flush` ends the buffering, and does not
 // end a pause.
 //

@@ -6,7 +6,7 @@
 
 /// Writes messages to a line that is spoken to in text.
 public enum ConversationRelayWriter {
-    /// Writes a piece of what is to be spoken.
+    /// Writes a piece of the text to speak.
     /// - Parameter isLast: whether the reply is complete.
     public static func text(
         _ token: String, isLast: Bool, into writer: inout ByteWriter

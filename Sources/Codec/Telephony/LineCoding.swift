@@ -1,6 +1,6 @@
 // How the audio of a telephone line is encoded, and which of the session's formats that is. A line
-// whose coding is a format of the session's is heard and spoken to without a conversion. Linear PCM at
-// 8 kHz, which the protocol does not have, is companded: what comes from the telephone network was
+// whose coding is a format of the session's is heard and spoken to without a conversion. Linear PCM
+// at 8 kHz, which the protocol does not have, is companded: audio from the telephone network was
 // µ-law or A-law before. No line is resampled.
 
 /// The encoding of the audio on one line, the same in both directions.
@@ -18,10 +18,11 @@ public enum LineCoding: Equatable, CaseIterable, Sendable {
     /// Opus packets.
     case opus
 
-    /// The coding with a carrier's name for it; nil: this server has none of that name and rate.
+    /// The coding with a carrier's name for it, or nil where this server has none of that name and
+    /// rate.
     /// - Parameters:
     ///   - name: as `audio/x-mulaw`, `PCMU`, `ulaw`, `audio/x-l16`, `slin24`.
-    ///   - hertz: samples per second; nil: the carrier's default, 8,000.
+    ///   - hertz: samples per second. The default is the carriers', 8,000.
     public init?(named name: String, hertz: Int?) {
         let name = name.lowercased()
         func has(_ parts: String...) -> Bool { parts.contains { name.contains($0) } }

@@ -33,15 +33,17 @@ public struct LineWriter: Sendable {
     /// Whether the carrier can pause its queue, and keep it.
     public var canPause: Bool { carrier == .asterisk && hasQueue }
 
-    /// Writes what the carrier must be told before the first audio, and again after each `clear`.
-    /// - Returns: false where that is nothing.
+    /// Writes the message that the carrier needs before the first audio, and again after each
+    /// `clear`.
+    /// - Returns: false where the carrier needs none.
     public func open(into writer: inout ByteWriter) -> Bool {
         guard canPause else { return false }
         AsteriskControl.write(.startBuffering, asPlainText: usesPlainText, into: &writer)
         return true
     }
 
-    /// Writes that the carrier is to stop playing, and to keep what it has. Only where it can.
+    /// Writes the command to stop playing and to keep the queued audio. Only for carriers that can
+    /// do that.
     public func pause(into writer: inout ByteWriter) {
         AsteriskControl.write(.pause, asPlainText: usesPlainText, into: &writer)
     }

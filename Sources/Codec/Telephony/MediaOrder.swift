@@ -36,8 +36,8 @@ public struct MediaOrder: Sendable {
         waiting.reduce(waiting.heapBytes) { $0 + $1.audio.heapBytes }
     }
 
-    /// A chunk has come: hands on what is in turn.
-    /// - Parameter number: nil: the stream is not numbered.
+    /// Takes a chunk that has come, and hands on the chunks whose turn it is.
+    /// - Parameter number: the chunk's number, or nil where the stream is not numbered.
     public mutating func take(
         _ number: Int?, _ audio: UnsafeRawBufferPointer,
         _ hear: (UnsafeRawBufferPointer) -> Void
@@ -47,7 +47,8 @@ public struct MediaOrder: Sendable {
         if number == due || (number > due && audio.count > Self.maxWaitingBytes)
             || number < due - Self.maxLateness
         {
-            // Of another stream, or of those before a long chunk, nothing more is waited for.
+            // Chunks of another stream, and those before a long chunk, are not waited for any
+            // longer.
             handOn(before: number < due ? .max : number, hear)
             hear(audio)
             return handOn(from: number + 1, hear)

@@ -32,7 +32,7 @@ public enum TelephoneCarrier: String, CaseIterable, Sendable {
         }
     }
 
-    /// How it signs the request with which it connects; nil: it does not.
+    /// How it signs the request with which it connects, if it does.
     public var signing: CallSigning? {
         switch self {
         case .twilio, .conversationRelay: .twilio
@@ -79,7 +79,7 @@ extension TelephoneCarrier: LosslessStringConvertible {
 /// Exotel "WebSocket protocol" of AgentStream; Plivo "Audio Streaming Guide"; Vobiz, which has
 /// Plivo's names.
 public struct MediaStreamDialect: Sendable {
-    /// The call's id in `start`. Of several names the first that is there counts.
+    /// The call's id in `start`. The first of these names that is there counts.
     let callID: [StaticString]
     /// The stream's id, in every message.
     let streamID: StaticString

@@ -1,7 +1,7 @@
 // The messages of carriers as values that are the same for all of them. TelephoneParser makes them;
 // Server/Telephony acts on them.
 
-/// Limits of what a carrier says about a call. They bound what a line makes the server hold.
+/// Limits of what a carrier says about a call. They bound the memory that a line takes.
 public enum TelephoneLimits {
     /// Bytes of an id, a number or the name of a parameter. 256: ids of carriers have up to 100.
     public static let maxNameBytes = 256
@@ -11,7 +11,7 @@ public enum TelephoneLimits {
     public static let maxParameterBytes = 32 << 10
     /// Bytes of a mark's name. 64: those that are sent have fewer.
     public static let maxMarkBytes = 64
-    /// Bytes of what a caller has said in one prompt. 64 KiB: hours of speech.
+    /// The most bytes of a caller's words in one prompt. 64 KiB: hours of speech.
     public static let maxPromptBytes = 64 << 10
 }
 
@@ -21,11 +21,12 @@ public struct TelephoneCall: Equatable, Sendable {
     public var carrier: TelephoneCarrier
     /// The carrier's name for the call; empty where it has none.
     public var callID = ""
-    /// The carrier's name for the stream of media, with which it is answered; empty: it has none.
+    /// The carrier's name for the stream of media, which answers must name. Empty where it has
+    /// none.
     public var streamID = ""
-    /// The caller's number; nil: unknown.
+    /// The caller's number, if it is known.
     public var from: String?
-    /// The number that was called; nil: unknown.
+    /// The number that was called, if it is known.
     public var to: String?
     /// The application's own parameters, in the order of the message.
     public var parameters: [TelephoneParameter] = []
@@ -91,7 +92,7 @@ public struct TelephoneParameter: Equatable, Sendable {
 public struct TelephoneStart: Equatable, Sendable {
     /// The facts of the call.
     public var call: TelephoneCall
-    /// How its audio is encoded; nil: no audio comes, the carrier recognises and speaks.
+    /// How its audio is encoded, or nil where no audio comes: the carrier recognises and speaks.
     public var coding: LineCoding?
     /// Whether Asterisk wants its commands as plain text, not as JSON.
     public var usesPlainText = false
@@ -138,7 +139,7 @@ public enum TelephoneError: Error, Equatable, Sendable {
     case payload
     /// A text or a list is longer than `TelephoneLimits` allow.
     case tooLong(StaticName)
-    /// An id or a number of the call has a character that none of its kind has.
+    /// An id or a number of the call has a character that is not allowed in it.
     case name(StaticName)
     /// This server has no codec for the line's audio.
     case coding(String)
@@ -169,7 +170,7 @@ public struct PlayoutMark: Equatable, Sendable {
         self.generation = generation
     }
 
-    /// Reads the name of a mark; nil: it is not one of this server's.
+    /// Reads the name of a mark, or returns nil where it is not one of this server's.
     public init?(name: String) {
         let parts = name.split(separator: ":", omittingEmptySubsequences: false)
         guard parts.count == 3, !parts[0].isEmpty, let milliseconds = Int(parts[1]),

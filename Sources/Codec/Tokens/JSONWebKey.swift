@@ -79,8 +79,8 @@ public struct JSONWebKey: Sendable {
         }
     }
 
-    /// The code of a text by a secret (HMAC with SHA-256), which `verifies` takes; nil: the key is
-    /// no secret.
+    /// The code of a text by a secret (HMAC with SHA-256), which `verifies` takes. Nil where the
+    /// key is no secret.
     public func authenticationCode(of text: [UInt8]) -> [UInt8]? {
         guard case .secret(let secret) = material else { return nil }
         return HMAC.sha256(of: text, secret: secret)

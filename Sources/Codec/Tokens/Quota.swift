@@ -75,7 +75,8 @@ extension Quota: LosslessStringConvertible {
 }
 
 extension [Quota] {
-    /// Reads quotas; nil where a text is none, or two are for the same unit and period.
+    /// Reads quotas, or returns nil where a text is no quota, or two are for the same unit and
+    /// period.
     public init?(texts: [String]) {
         self = texts.compactMap(Quota.init)
         guard count == texts.count, !hasRepeats else { return nil }
@@ -86,7 +87,7 @@ extension [Quota] {
         indices.contains { index in self[..<index].contains { $0.isAlike(self[index]) } }
     }
 
-    /// These quotas, and of `others` those for whose unit and period these say nothing.
+    /// These quotas, and those of `others` whose unit and period have no quota here.
     public func completed(by others: [Quota]) -> [Quota] {
         self + others.filter { other in !contains { $0.isAlike(other) } }
     }

@@ -28,8 +28,8 @@ public struct SigningKey: Sendable {
 
     /// Reads every P-256 key of a PEM file, as `openssl genpkey -algorithm EC -pkeyopt
     /// ec_paramgen_curve:P-256` writes it. Keys of other types are left out.
-    /// - Throws: where there is none, or one cannot be read: the keys behind it would be missing, and
-    ///   with them the one that is to sign next.
+    /// - Throws: where there is none, or one cannot be read: the keys behind it would be missing,
+    ///   among them perhaps the one that is to sign next.
     public static func keys(pem: [UInt8]) throws(SigningKeyError) -> [SigningKey] {
         let keys = try PrivateKey.all(pem: pem).compactMap(SigningKey.init)
         guard !keys.isEmpty else {

@@ -82,8 +82,8 @@ public struct WebSocketUpgrade: Sendable {
     /// The offered extensions, in order of preference.
     public let extensions: [WebSocketExtension]
 
-    /// The first offered subprotocol that is supported. Nil if there is none; the answer then names
-    /// none.
+    /// The first offered subprotocol that is supported. Nil if there is none. The answer then names
+    /// no subprotocol.
     public func selectSubprotocol(from supported: [String]) -> String? {
         subprotocols.first(where: supported.contains)
     }

@@ -11,8 +11,8 @@ struct WebSocketMessageBuffer: ~Copyable {
     /// Bytes allocated. 0 while empty.
     private(set) var capacity = 0
 
-    /// Bytes of the first allocation, if the message may need as many. Smaller steps cost more than
-    /// they save.
+    /// Bytes of the first allocation, if the message may need that many. Smaller steps cost more
+    /// than they save.
     private static let firstCapacity = 1024
 
     deinit { free(base) }

@@ -3,7 +3,7 @@
 
 extension JSONWriter {
     /// Writes the members of the beta's `realtime.session` or `realtime.transcription_session`.
-    /// - Parameter expiresAt: when it ends, in seconds since 1970; nil: it has no end.
+    /// - Parameter expiresAt: when it ends, in seconds since 1970, or nil where it has no end.
     mutating func betaSession(
         id: String, _ parameters: SessionParameters, expiresAt: Int? = nil
     ) {

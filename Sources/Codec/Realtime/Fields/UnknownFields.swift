@@ -1,5 +1,5 @@
 // Finds the fields of a client event that the protocol does not have: misspelt ones, those of the
-// beta, and those at the wrong place. Nothing would come of them, and the client would not learn it.
+// beta, and those at the wrong place. They would have no effect, and the client would get no error.
 //
 // The tables of the published documents decide, so that a field is known here exactly if it is
 // documented. The settings of session.update and response.create are checked to their depth, other
@@ -36,7 +36,7 @@ extension ValueSchema {
         throw .unknownParameter(unknown, belongsAt: self.path(of: unknown.name, below: path))
     }
 
-    /// The first field, in the order of writing, that no table has; nil: all are known.
+    /// The first field, in the order of writing, that no table has, or nil where all are known.
     func unknownField(of value: JSONValue, at path: String) -> UnknownField? {
         switch value.kind {
         case .object: return unknownMember(of: value, at: path)
@@ -116,7 +116,8 @@ extension [FieldEntry] {
 
 extension ClientEventError {
     /// A field that the protocol does not have.
-    /// - Parameter place: where a field of its name belongs; nil: there is none.
+    /// - Parameter place: where a field of its name belongs, or nil where the protocol has no such
+    ///   name.
     fileprivate static func unknownParameter(
         _ field: UnknownField, belongsAt place: String?
     ) -> ClientEventError {

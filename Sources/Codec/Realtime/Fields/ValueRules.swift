@@ -47,7 +47,7 @@ struct NamesRule: ValueRule {
 }
 
 extension ValueRule where Self == NamesRule {
-    /// An array of at most so many names.
+    /// An array of at most this many names.
     static func names(atMost maximum: Int) -> NamesRule { NamesRule(maximum: maximum) }
 }
 
@@ -241,7 +241,7 @@ extension ValueRule {
         ObjectRule()
     }
 
-    /// An array of at most so many objects, each read as one value.
+    /// An array of at most this many objects, each read as one value.
     static func list<Element>(
         of _: Element.Type, atMost maximum: Int
     ) -> Self where Self == ListRule<Element> {

@@ -46,7 +46,7 @@ package struct FieldEntry: Sendable {
     package let schema: ValueSchema
     /// Whether it is always present.
     package let isRequired: Bool
-    /// The value, as JSON, that absence stands for.
+    /// The value, as JSON, that an absent field has.
     package let fallback: RawJSON?
     /// Its description: a sentence for people.
     package let meaning: StaticString
