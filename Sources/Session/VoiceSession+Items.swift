@@ -6,7 +6,7 @@ extension VoiceSession {
     /// The conversation's items, oldest first, without the audio that is kept beside them.
     public var items: [ConversationItem] { conversation.items }
 
-    /// An item of the conversation; nil: there is none with this id.
+    /// An item of the conversation, or nil where none has this id.
     public func item(_ id: String) -> ConversationItem? { conversation.item(id) }
 
     /// `conversation.item.create`

@@ -18,7 +18,7 @@ extension VoiceSession {
         return ledger
     }
 
-    /// Bytes of all of it.
+    /// Bytes of the whole session.
     public var heldBytes: Int { ledger.total }
 
     /// Adds the session's memory to a connection's ledger.

@@ -11,8 +11,8 @@
 import Codec
 
 extension VoiceSession {
-    /// Says the phrase that a turn without words is owed, once the agent may speak and nothing else is to
-    /// be answered.
+    /// Speaks the phrase that answers a turn without words, once the agent may speak and nothing
+    /// else is to be answered.
     func answerTurnWithoutWords(at now: Instant) {
         guard userTurn.isOwedPhrase, canRespond, !userTurn.isOwedAnswer,
             speechInput?.speechItemID == nil, tools?.continuations.isDue != true
@@ -27,7 +27,7 @@ extension VoiceSession {
             return emit(.error(error))
         }
         userTurn.handlePhrase()
-        // A head start was of words that were not said.
+        // The head start answered words that were not said.
         answerer.speculation.stop(context)
         var parameters = ResponseParameters()
         parameters.metadata = RawJSON(#"{"parley_not_understood":"\#(itemID)"}"#)

@@ -5,7 +5,7 @@ import Codec
 
 extension VoiceSession {
     /// `response.create`
-    /// - Parameter isOfClient: false: the idle timeout asks in the client's place.
+    /// - Parameter isOfClient: false where the idle timeout asks in the client's place.
     func createResponse(
         _ parameters: ResponseParameters, isOfClient: Bool = true, at now: Instant
     ) throws(ClientEventError) {
@@ -146,7 +146,7 @@ extension VoiceSession {
             isClientAway: isClientAway)
     }
 
-    /// A new id, or that of the response that was begun ahead of the end of the turn.
+    /// A new id, or the id of the response that was begun before the end of the turn.
     private func claimResponseID(isInConversation: Bool) -> String {
         let claimed = isInConversation ? answerer.speculation.claim() : nil
         return claimed ?? ids.make("resp_")
@@ -205,7 +205,7 @@ extension VoiceSession {
         let truncated = playback?.takeTruncatedResponseID()
         guard let response = responseID.map({ self.response($0) }) ?? activeResponse else {
             // A client that falls silent truncates what it plays and cancels after that
-            // (openai-agents). Where all was written, the truncation was the response's end.
+            // (openai-agents). Where the whole response was written, the truncation was its end.
             if let truncated, responseID ?? truncated == truncated { return }
             throw .noResponseToCancel
         }

@@ -32,7 +32,8 @@ extension VoiceSession {
     /// and while the next is in flight. Reply audio is sent up to `playoutLeadMilliseconds` ahead.
     public var playedOut: Instant? { userTurn.quietSince }
 
-    /// When a client that plays at once will have played all reply audio that was sent; nil: it has.
+    /// When a client that plays at once will have played all reply audio that was sent. Nil where
+    /// it already has.
     public var sentAudioEnd: Instant? { playback?.timeline?.playedOut }
 
     /// Whether a client that ends its turns itself has sent enough audio for one.

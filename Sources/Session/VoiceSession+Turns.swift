@@ -9,7 +9,7 @@ extension VoiceSession {
 
     // MARK: Hearing
 
-    /// How much audio one event may bring. Of Opus an event brings a packet.
+    /// How much audio one event may bring. An event of Opus brings one packet.
     public var audioLimit: AudioLimit {
         let seconds = context.limits.maxBufferedAudioSeconds
         let format = parameters.inputFormat
@@ -62,7 +62,7 @@ extension VoiceSession {
         }
     }
 
-    /// What has become of a message, or of a share of one.
+    /// The outcome of a message, or of a share of one.
     private enum HearingOutcome {
         case whole
         /// Some of it found no room in the buffer.
@@ -87,7 +87,7 @@ extension VoiceSession {
             answerer.hear(run.samples, endingAt: speechInput.buffer.end)
             analyse(speechInput, mayWait: !isAwaited && run.isWhole, at: now)
             guard !run.isWhole else { continue }
-            // Speech that is longer than the buffer is committed in pieces; nothing of it is lost.
+            // Speech that is longer than the buffer is committed in pieces; no part of it is lost.
             if speechInput.speechItemID != nil {
                 handleSpeechStopped(at: speechInput.buffer.end, speechInput, at: now)
                 let (samples, isWhole) = speechInput.appendUnbuffered()
@@ -237,7 +237,7 @@ extension VoiceSession {
             .inputAudioBufferCommitted(itemID: itemID, previousItemID: conversation.lastItemID))
         try add(item, after: nil, isHeard: true)
         context.counters.turns += 1
-        // Only a recogniser can tell what that was.
+        // Only a recogniser can tell what the sound was.
         let isOverReply = context.hasRecognizer && playback?.isWeighing(itemID) == true
         keep(audio, of: itemID)
         answerer.commit(itemID, start..<start + audio.sampleCount)
@@ -279,9 +279,9 @@ extension VoiceSession {
 
     // MARK: Audio that stops coming
 
-    /// When the speech in progress is over because no more audio comes: the client is muted, or sends
-    /// nothing in silence. A client that is away sends none, so its silence counts at once. Nil: there
-    /// is no speech, or the client ends it.
+    /// When the speech in progress is over because no more audio comes: the client is muted, or
+    /// sends nothing in silence. A client that is away sends no audio, so its silence counts at
+    /// once. Nil where there is no speech, or the client ends it.
     var audioGapDeadline: Instant? {
         guard !hasUnheardAudio, let speechInput, let silence = speechInput.silenceDeadline,
             let lastAudio = speechInput.lastAudio
@@ -292,7 +292,7 @@ extension VoiceSession {
         return playback?.isWeighing(speechInput.speechItemID) == true ? gap : max(silence, gap)
     }
 
-    /// No more of the speech in progress comes: it is a turn as after any silence.
+    /// Ends the speech in progress, of which no more comes: it is a turn as after any silence.
     func endSpeech(at now: Instant) {
         guard let speechInput, let turnDetector = speechInput.turnDetector else { return }
         handleSpeechStopped(at: turnDetector.lastSpeechEnd, speechInput, at: now)
@@ -404,10 +404,10 @@ extension VoiceSession {
         command(.transcribe(itemID: awaited.itemID, utterance))
     }
 
-    /// A turn has ended, and some of its words may be known. If they are all of its words, they
-    /// become the transcript; otherwise the session asks for it.
-    /// - Parameter position: where on the audio timeline speech was last heard; nil: unknown,
-    ///   because the client ends turns.
+    /// Handles the end of a turn, some of whose words may be known. If they are all of its words,
+    /// they become the transcript. Otherwise the session asks for it.
+    /// - Parameter position: where on the audio timeline speech was last heard. Nil where the
+    ///   client ends turns: then it is not known.
     private func transcribe(
         _ audio: HeardAudio, _ awaited: AwaitedTranscript, after partial: PartialTranscript,
         speechEndingAt position: Int?, at now: Instant

@@ -1,13 +1,13 @@
 // Turns that come as text and count as spoken: keys that a caller presses, and words that were
-// recognised elsewhere. As speech does, such a turn interrupts the reply, and is answered. Where the
+// recognised elsewhere. Like speech, such a turn interrupts the reply, and is answered. Where the
 // reply is spoken elsewhere, too, the client says how much of it was heard.
 
 import Codec
 
 extension VoiceSession {
-    /// The user has said this, in text. A reply that is in flight, or is still heard, ends at what
-    /// was heard. The words are answered at once, or with the words that are still being
-    /// recognised.
+    /// Takes a turn that the user has typed. A reply that is in flight, or is still heard, ends at
+    /// the last audio that was heard. The words are answered at once, or with the words that are
+    /// still being recognised.
     public func handleTypedTurn(_ text: String, at now: Instant) {
         begin(at: now)
         noteKindSettled()
@@ -26,8 +26,10 @@ extension VoiceSession {
         finish(at: now)
     }
 
-    /// The user has spoken over a reply in text that the client speaks: it ends at what was heard.
-    /// - Parameter words: the last words that were heard, as the client spells them; empty: none.
+    /// Handles speech of the user over a reply in text that the client speaks: the reply ends at
+    /// the last words that were heard.
+    /// - Parameter words: the last words that were heard, as the client spells them. Empty where
+    ///   none were.
     public func handleInterruption(heard words: String, at now: Instant) {
         begin(at: now)
         if activeResponse != nil {

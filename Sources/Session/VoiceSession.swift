@@ -36,7 +36,7 @@ public final class VoiceSession: SessionCore {
     ///
     /// Read in place: a copy would count a reference for each of a dozen fields.
     public var parameters: SessionParameters { _read { yield settledParameters.value } }
-    /// Shared with sessions that are alike.
+    /// Shared with sessions that have the same parameters.
     private var settledParameters: SettledParameters
 
     let context: SessionContext
@@ -64,11 +64,11 @@ public final class VoiceSession: SessionCore {
     var retrievals: [String] = []
     /// Responses in flight: at most one in the conversation.
     var responses: [Response] = []
-    /// What answers the user's turns.
+    /// The answerer of the user's turns.
     var answerer: Answerer
     /// MCP servers; nil until one is named.
     var tools: SessionTools?
-    /// Notes what the session's record is made of; nil: it is not recorded.
+    /// Notes what the session's record is made of. Nil where no record is kept.
     public var recorder: SessionRecorder?
     /// How the conversation's replies are heard; nil before the first, and where nothing is left to
     /// be heard or remembered.
@@ -91,8 +91,8 @@ public final class VoiceSession: SessionCore {
     /// - Parameters:
     ///   - parameters: the effective session to begin with, those of its agent included. Turn
     ///     detection is switched off where the context has no voice activity model.
-    ///   - agent: what its operator has settled beside them; nil: nothing.
-    ///   - seed: of the session's own random numbers (ids).
+    ///   - agent: the other settings of the agent's operator, if there are any.
+    ///   - seed: the seed of the session's own random numbers (ids).
     public convenience init(
         parameters: SessionParameters, agent: SessionAgent? = nil, context: SessionContext,
         seed: UInt64
@@ -117,8 +117,8 @@ public final class VoiceSession: SessionCore {
     /// A session in the state that it had when it was saved, as another process goes on with it;
     /// emits nothing before `startRestored`.
     /// - Parameters:
-    ///   - agent: the one that `saved` names, as this server knows it.
-    ///   - seed: of the random numbers of new ids.
+    ///   - agent: the agent that `saved` names, as this server knows it.
+    ///   - seed: the seed of the random numbers of new ids.
     /// - Throws: `settings` where this server cannot meet the session's settings.
     public convenience init(
         restoring saved: SavedSession, agent: SessionAgent? = nil, context: SessionContext,
@@ -175,7 +175,7 @@ public final class VoiceSession: SessionCore {
         if hasAgent { context.conducts[ObjectIdentifier(self)] = nil }
     }
 
-    /// The name of its agent; nil: it has none.
+    /// The name of its agent, if it has one.
     public var agentName: String? { conduct?.agent.name }
 
     /// Whether nothing is in flight: no speech, no transcript awaited, no response.
@@ -184,8 +184,8 @@ public final class VoiceSession: SessionCore {
             && tools?.isBusy != true
     }
 
-    /// Whether so much speech of a response waits to be sent that its synthesis should pause: at
-    /// `maxQueuedSpeechSeconds`. False where no such response is in flight.
+    /// Whether the speech of a response that waits to be sent has reached `maxQueuedSpeechSeconds`,
+    /// so that its synthesis should pause. False where no such response is in flight.
     public func hasEnoughSpeech(of responseID: String) -> Bool {
         response(responseID)?.hasEnoughSpeech ?? false
     }
@@ -274,7 +274,7 @@ public final class VoiceSession: SessionCore {
     /// The shard's batch is computed: acts on the voice activity of the window that waits there.
     public func handleActivity(at now: Instant) { begin(at: now) }
 
-    /// Hears as much of that rest as `SessionContext.beginShare()` leaves.
+    /// Hears as much of the rest of the message as `SessionContext.beginShare()` allows.
     public func handleUnheardAudio(at now: Instant) {
         begin(at: now)
         do {
@@ -333,8 +333,8 @@ public final class VoiceSession: SessionCore {
         finish(at: now)
     }
 
-    /// The client takes no more audio for now, or takes audio again. Until then replies wait here:
-    /// their synthesis pauses at `maxQueuedSpeechSeconds`.
+    /// Handles a client that takes no more audio for now, or takes audio again. Until it does,
+    /// replies wait here: their synthesis pauses at `maxQueuedSpeechSeconds`.
     public func handleClientRoom(_ hasRoom: Bool, at now: Instant) {
         begin(at: now)
         isClientFull = !hasRoom
@@ -353,12 +353,12 @@ public final class VoiceSession: SessionCore {
         playback?.timeline?.noteUnsent(itemID, position: position) ?? true
     }
 
-    /// The session ends, and no input follows that would tell it: all its audio has left, but for what
-    /// is reported as waiting after this. It makes no output.
+    /// Notes that all audio of a session that ends has left, except for audio that is reported as
+    /// waiting after this call. No input follows that would say so. It makes no output.
     public func noteAllSent() { playback?.timeline?.noteAllSent() }
 
-    /// Reply audio was dropped, unasked, before any of it had left. The session wants an input soon
-    /// in which to report that. It makes no output.
+    /// Reply audio was dropped, unasked, before any of it had left. The session needs an input soon
+    /// to report that. It makes no output.
     /// - Parameter position: where in its item it starts, in samples at 48 kHz.
     public func noteLost(itemID: String, position: Int) {
         playback?.timeline?.noteLost(itemID, position: position)
@@ -366,8 +366,8 @@ public final class VoiceSession: SessionCore {
 
     // MARK: Outputs
 
-    /// When `handleDeadline(at:)` must be called, always after `now`; nil: not before the next
-    /// input.
+    /// When `handleDeadline(at:)` must be called, always after `now`, or nil where it need not be
+    /// called before the next input.
     public func nextDeadline(after now: Instant) -> Instant? {
         var earliest = idleDeadline
         if let due = conduct?.greetingDue { earliest = min(earliest ?? due, due) }
@@ -383,7 +383,7 @@ public final class VoiceSession: SessionCore {
         return earliest
     }
 
-    /// When a held reply is resumed though nothing more is heard; nil: none is held.
+    /// When a held reply is resumed although no more audio comes, or nil where none is held.
     private var holdDeadline: Instant? { playback?.deadline(lastAudio: speechInput?.lastAudio) }
 
     /// The next thing to do, or nil when all has been taken.
@@ -438,7 +438,7 @@ public final class VoiceSession: SessionCore {
         checkInvariants()
     }
 
-    /// Once nothing is being played, what was played is forgotten.
+    /// Forgets the audio that was played, once nothing is being played.
     private func forgetPlayedAudio(at now: Instant) {
         guard let playback else { return }
         playback.forgetPlayed(at: now)

@@ -41,8 +41,8 @@ public struct AfterCall: Equatable, Sendable {
         return response
     }
 
-    /// The answer that a model's text is. Of a text around a JSON object only the object counts: models
-    /// put it into a block of code. Whether it fits the schema is not checked.
+    /// Reads the answer from a model's text. Text around a JSON object is dropped: models put the
+    /// object into a block of code. Whether it fits the schema is not checked.
     package func answer(in text: String) -> AfterCallAnswer {
         guard let first = text.firstIndex(where: { !$0.isWhitespace }),
             let last = text.lastIndex(where: { !$0.isWhitespace })
@@ -58,7 +58,7 @@ public struct AfterCall: Equatable, Sendable {
     }
 }
 
-/// What came of the question about a session.
+/// The outcome of the question about a session.
 public enum AfterCallAnswer: Equatable, Sendable {
     case text(String)
     /// A JSON object.

@@ -1,5 +1,5 @@
-// What a session with an agent remembers of the phrases that the server itself speaks. VoiceSession+Conduct
-// has their rules.
+// The state of the phrases that the server itself speaks in a session with an agent.
+// VoiceSession+Conduct has their rules.
 
 import Codec
 

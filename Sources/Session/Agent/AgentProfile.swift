@@ -1,5 +1,5 @@
-// Agents by their names: what an operator has written of each, and which one a name, a called number or
-// nothing means.
+// Agents by their names: the operator's settings of each, and which agent belongs to a name, a
+// called number, or neither.
 
 import Codec
 
@@ -7,7 +7,7 @@ import Codec
 public struct AgentProfile: Sendable {
     /// Its name: letters, digits, `.`, `_` and `-`.
     public var name: String
-    /// The model of its sessions; nil: the one that the client names.
+    /// The model of its sessions. The default is the one that the client names.
     public var model: String?
     /// The other parameters of its sessions, as updates in order.
     public var updates: [SessionUpdate]
@@ -17,11 +17,11 @@ public struct AgentProfile: Sendable {
     public var numbers: [String]
     /// Which of its sessions are recorded. Nil means that the key or the server decides.
     public var recording: RecordingRule?
-    /// The longest of its sessions, in seconds, within `SessionAllowance.secondsRange`; nil: no
-    /// limit but the key's.
+    /// The longest of its sessions, in seconds, within `SessionAllowance.secondsRange`. Where nil,
+    /// only the key's limit applies.
     public var maxSessionSeconds: Int?
     /// How many sessions it may have at one time, of all callers together, within
-    /// `SessionAllowance.sessionsRange`; nil: no limit but the server's and the key's.
+    /// `SessionAllowance.sessionsRange`. Where nil, only the server's limit and the key's apply.
     public var maxSessions: Int?
 
     /// Creates an agent.
@@ -56,12 +56,12 @@ public struct AgentProfiles: Sendable {
     /// Agents of a server. 1,000: a hosted product has one for each of its customers' lines.
     public static let maxProfiles = 1_000
 
-    /// The name of the agent of sessions that name none; nil: they have none.
+    /// The name of the agent of sessions that name none. Where nil, they have none.
     public let standard: String?
     private let byName: [String: AgentProfile]
     private let byNumber: [String: String]
 
-    /// Creates a set. Of agents with one name, or one number, the last counts.
+    /// Creates a set. If several agents have one name, or one number, the last counts.
     public init(_ profiles: [AgentProfile] = [], standard: String? = nil) {
         self.standard = standard
         byName = Dictionary(profiles.map { ($0.name, $0) }) { $1 }
@@ -71,7 +71,7 @@ public struct AgentProfiles: Sendable {
         byNumber = Dictionary(numbers) { $1 }
     }
 
-    /// Whether there is none.
+    /// Whether there is no agent.
     public var isEmpty: Bool { byName.isEmpty }
 
     /// The names, in their order.

@@ -1,28 +1,29 @@
 // The agents that a server hands to its sessions.
 
-/// One of each part. A missing recogniser or synthesiser limits sessions to what remains.
+/// One agent of each kind. A missing recogniser or synthesiser limits sessions to what remains.
 public struct AgentSet: Sendable {
     /// Answers turns.
     public var model: any LanguageModel
-    /// Hears words, or nil: audio is not understood.
+    /// Recognises words. Without it, audio is not understood.
     public var recognizer: (any SpeechRecognizer)?
-    /// Speaks replies, or nil: replies are text.
+    /// Speaks replies. Without it, replies are text.
     public var synthesizer: (any SpeechSynthesizer)?
 
-    /// Reaches MCP servers, or nil: sessions have no such tools.
+    /// Reaches MCP servers. Without it, sessions have no such tools.
     public var toolServers: (any ToolServers)?
-    /// The public keys (JWKS) of the signatures under requests to agents; nil: they are not signed.
+    /// The public keys (JWKS) of the signatures under requests to agents, or nil where these are
+    /// not signed.
     public var publicKeys: (@Sendable () -> [UInt8])?
     /// How long agents may keep these keys, in seconds. 300: an agent seldom asks, and an operator
     /// need not wait long for a new key.
     public static let publicKeysAge = 300
-    /// Reads the file of these keys anew; nil: there is none. Any thread. It throws an error whose
+    /// Reads the file of these keys anew, if there is one. Any thread. It throws an error whose
     /// description is one line for the operator, and the keys stay as they were.
     public var rereadKeys: (@Sendable () throws -> Void)?
 
     /// Agents by their names.
     public var profiles = AgentProfiles()
-    /// Reads the file of these agents anew; nil: there is none. Any thread. It throws an error whose
+    /// Reads the file of these agents anew, if there is one. Any thread. It throws an error whose
     /// description is one line for the operator.
     public var rereadProfiles: (@Sendable () throws -> AgentProfiles)?
 
@@ -62,7 +63,7 @@ public struct PageAgents: Equatable, Sendable {
     public var voices: [PageVoice] = []
     /// Labels of the tool servers that the page is to offer to it.
     public var toolServers: [String]
-    /// Base URL where a model of this machine may run. Nil means that the page learns of none.
+    /// Base URL where a model of this machine may run. Nil means that the page knows of none.
     public var localModelURL: String?
     /// Whether that model answers here.
     public var usesLocalModel: Bool

@@ -1,5 +1,5 @@
-// An agent as its operator has described it, where that is more than the parameters of a session: what
-// the server itself says in its sessions, and what their clients may change.
+// The part of an operator's agent beyond the parameters of a session: the phrases that the server
+// itself speaks in its sessions, and the settings that their clients may change.
 //
 // Not here: which session has which agent (Server/AgentProfiles), and the file (the `parley` command).
 
@@ -53,8 +53,8 @@ public final class SessionAgent: Sendable {
     public struct Settings: Sendable {
         /// The phrase that begins the session. Where it is empty, the user speaks first.
         public var greeting = Phrase.none
-        /// Whether speech interrupts the greeting. True; false where it must be heard, such as a
-        /// notice that the call is recorded.
+        /// Whether speech interrupts the greeting. True by default. False for a greeting that must
+        /// be heard, such as a notice that the call is recorded.
         public var isGreetingInterruptible = true
         /// The phrases for a user who stays silent. Nil means that there are none.
         public var silence: Silence?
@@ -120,8 +120,8 @@ extension ConversationItem {
 }
 
 extension SessionUpdate {
-    /// The update without what its client may not change. The client sees what counts in
-    /// `session.updated`; an error would end many a client that always sends its instructions.
+    /// The update without the settings that its client may not change. The client sees what counts
+    /// in `session.updated`; an error would end many a client that always sends its instructions.
     func limited(to fields: Set<ClientField>, of before: SessionParameters) -> SessionUpdate {
         var update = self
         if !fields.contains(.instructions) {

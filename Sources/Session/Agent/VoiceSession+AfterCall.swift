@@ -1,5 +1,5 @@
-// What the question about a session that is over is asked about: the conversation as it was heard, as one
-// text.
+// The conversation of a session that is over, as it was heard and as one text: the subject of the
+// question about the session.
 
 import Codec
 
@@ -9,9 +9,10 @@ extension VoiceSession {
         parameters.kind == .realtime ? conduct?.agent.afterCall : nil
     }
 
-    /// The conversation as it was heard, a line for each message, call and result. Where a model has no
-    /// room for all of it, the oldest lines are left out. Nil: the user has said and typed no word.
-    /// - Parameter question: what is asked about it.
+    /// The conversation as it was heard, a line for each message, call and result. Where a model
+    /// has no room for all of it, the oldest lines are left out. The result is nil where the user
+    /// has said and typed no word.
+    /// - Parameter question: the question about the conversation.
     package func endedConversation(for question: AfterCall, at now: Instant) -> String? {
         let items = heardItems(at: now)
         guard items.contains(where: \.hasWordsOfUser) else { return nil }
@@ -52,7 +53,7 @@ extension ConversationItem {
 }
 
 extension ModelMessage {
-    /// The user's text; nil: there is none.
+    /// The user's text, if there is one.
     fileprivate var userText: String? {
         switch self {
         case .user(let text): return text
@@ -63,7 +64,8 @@ extension ModelMessage {
         }
     }
 
-    /// The message as one line, so that no text can look like the next speaker's; nil: it has no text.
+    /// The message as one line, so that no text can look like the next speaker's. Nil where it has
+    /// no text.
     fileprivate var line: String? {
         let line: String
         switch self {

@@ -23,7 +23,7 @@ extension VoiceSession {
         (conduct?.agent.settings.apology ?? context.apology).text(for: userLanguage)
     }
 
-    /// The phrase for a user of whom no words were recognised. Nil means that there is none.
+    /// The phrase for a user whose speech had no recognisable words. Nil means that there is none.
     var notUnderstoodPhrase: String? {
         (conduct?.agent.settings.notUnderstood ?? context.notUnderstood).text(for: userLanguage)
     }
@@ -60,8 +60,8 @@ extension VoiceSession {
         return activeResponse?.id != protected
     }
 
-    /// The user has been silent for as long as the agent waits.
-    /// - Returns: false: the agent has no such rule.
+    /// Handles a user who has been silent for as long as the agent waits.
+    /// - Returns: false where the agent has no such rule.
     func handleAgentSilence(at now: Instant) -> Bool {
         guard let conduct, let silence = conduct.agent.settings.silence else { return false }
         _ = userTurn.endQuiet()
@@ -94,7 +94,8 @@ extension VoiceSession {
         activeResponse?.say(phrase, incompleteReason: nil, at: now)
     }
 
-    /// The phrase for a model that is slow, and how long it has; nil: there is none.
+    /// The phrase to speak while a slow model is awaited, and after how long, or nil where the
+    /// agent has none.
     var filler: (after: Duration, phrase: String)? {
         guard let filler = conduct?.agent.settings.filler else { return nil }
         return filler.phrase.text(for: userLanguage).map { (filler.after, $0) }

@@ -1,17 +1,17 @@
-// Who answers the user's turns. VoiceSession finds the turns and reports the replies; what lies between
-// them is the answerer's. Who makes a session chooses it, once.
+// The answerer of the user's turns. VoiceSession finds the turns and reports the replies. The
+// answerer does the work between them. The caller that makes a session chooses it, once.
 //
 //   cascade    turn ─▶ recogniser ─▶ words ─▶ model ─▶ text ─▶ synthesiser ─▶ speech
 //   dialogue   audio ─▶ a model that hears and speaks ─▶ words and speech
 //
-// Both answer with the same events (`AgentEvent`): pieces of a reply's words, runs of its speech, its end. So
-// Response, PlayoutTimeline and ReplyPlayback serve either. So does UserTurn: words or audio may wait for an
-// answer. A cascade's model is shown the conversation when it is asked. A dialogue holds the conversation on its
-// side, so it is told of each change.
+// Both answer with the same events (`AgentEvent`): pieces of a reply's words, runs of its speech,
+// its end. So Response, PlayoutTimeline and ReplyPlayback serve either. So does UserTurn: words or
+// audio may wait for an answer. A cascade's model is shown the conversation when it is asked. A
+// dialogue keeps the conversation on its side, so each change is passed on to it.
 
 import Codec
 
-/// What answers the turns of one session.
+/// The answerer of one session's turns.
 enum Answerer {
     /// A recogniser, a model and a synthesiser, one after another, as commands to the shell.
     case cascade(Cascade)
@@ -42,48 +42,48 @@ enum Answerer {
         set { if case .cascade = self { self = .cascade(Cascade(speculation: newValue)) } }
     }
 
-    // MARK: What a dialogue is told
+    // MARK: Changes for a dialogue
 
-    /// A run of the user's audio.
+    /// Takes a run of the user's audio.
     func hear(_ samples: UnsafeBufferPointer<Int16>, endingAt position: Int) {
         dialogue?.hear(samples, endingAt: position)
     }
 
-    /// The user's audio from a position to another is a turn.
+    /// Ends a turn of the user, which is this part of the audio timeline.
     func commit(_ itemID: String, _ range: Range<Int>) { dialogue?.commit(itemID, range) }
 
-    /// The user's audio so far is no turn.
+    /// Drops the user's audio so far: it is no turn.
     func clear() { dialogue?.clear() }
 
-    /// An item is in the conversation that the answerer has not made.
+    /// Takes an item of the conversation that the answerer has not made.
     func insert(_ item: ConversationItem, after previousItemID: String?) {
         dialogue?.insert(item, after: previousItemID)
     }
 
-    /// An item is gone from the conversation, or must be ignored.
+    /// Removes an item that is gone from the conversation, or must be ignored.
     func delete(_ itemID: String) { dialogue?.delete(itemID) }
 
     /// Asks a dialogue for a response.
-    /// - Parameter tools: those of MCP servers, which this server calls.
+    /// - Parameter tools: the functions of MCP servers, which this server calls.
     func answer(
         _ responseID: String, _ overrides: ResponseParameters, tools: [FunctionTool]
     ) { dialogue?.answer(responseID, overrides, tools: tools) }
 
-    /// An item of a response that the dialogue is asked for has begun.
+    /// Takes the id of an item that has begun, in a response that the dialogue was asked for.
     func begin(_ itemID: String, in responseID: String) {
         dialogue?.begin(itemID, in: responseID)
     }
 
-    /// A response that the dialogue was asked for ends here.
+    /// Ends a response that the dialogue was asked for.
     func stop(_ responseID: String) { dialogue?.stop(responseID) }
 
-    /// The user has heard an item of a reply only so far.
+    /// Cuts an item of a reply: the user has heard it only to this point.
     func truncate(_ itemID: String, milliseconds: Int) {
         dialogue?.truncate(itemID, milliseconds: milliseconds)
     }
 }
 
-/// What a session has where a recogniser, a model and a synthesiser answer one after another.
+/// The state of a session where a recogniser, a model and a synthesiser answer one after another.
 struct Cascade {
     /// The model's head start, where the client has asked for one.
     var speculation = Speculation.none

@@ -42,8 +42,8 @@ struct ClauseSpeaker {
     /// Whether the synthesiser is speaking a clause.
     var isSpeaking: Bool { spokenItem != nil }
 
-    /// When the text so far is spoken though nothing follows its mark. Nil means that it does not end
-    /// with one, or that other speech comes first.
+    /// When the text so far is spoken although no text follows its mark. Nil means that it does not
+    /// end with one, or that other speech comes first.
     func pauseEnd(_ sender: SpeechSender) -> Instant? { awaitsText(sender) ? pauseEnd : nil }
 
     /// Whether more text is needed for anything to be heard.
@@ -53,7 +53,7 @@ struct ClauseSpeaker {
 
     // MARK: Text
 
-    /// A piece of an item's text.
+    /// Takes a piece of an item's text.
     mutating func append(
         _ text: String, of index: Int, to sender: inout SpeechSender, at now: Instant
     ) {
@@ -127,7 +127,7 @@ struct ClauseSpeaker {
         return true
     }
 
-    /// A run of speech of the clause in progress.
+    /// Takes a run of speech of the clause in progress.
     mutating func handle(
         _ chunk: SpeechChunk, _ sender: inout SpeechSender
     ) throws(AgentError) {

@@ -6,17 +6,18 @@
 // an exception, because nothing can be heard before it is complete. It also ends at a comma or
 // before a conjunction, once it is long enough to cover the synthesis of the next.
 //
-// Invariant: the joined clauses are the text. Each clause that ends at a mark has a word, and two where
-// its script separates words, unless the model pauses behind the mark. However the text is split into deltas, the clauses are the same, except
-// where the model pauses behind a mark. The work is that of the text's length: what is looked at ahead
-// is not looked at again for the next mark.
+// Invariant: the joined clauses are the text. Each clause that ends at a mark has a word, and two
+// where its script separates words, unless the model pauses behind the mark. However the text is
+// split into deltas, the clauses are the same, except where the model pauses behind a mark. The
+// work is proportional to the text's length: text that was read ahead is not read again for the
+// next mark.
 
 import Codec
 
 /// Gathers text and gives out clauses.
 struct ClauseSplitter {
-    /// UTF-8 bytes from which a sentence end cuts. Shorter sentences ("Yes. Of course.") go
-    /// together, because every cut costs a pause.
+    /// The fewest UTF-8 bytes before a sentence end that cuts. Shorter sentences ("Yes. Of
+    /// course.") go together, because every cut costs a pause.
     static let minSentenceBytes = 12
     /// UTF-8 bytes from which the first clause may end at a comma. 24 is about 1.5 s of speech,
     /// which covers the synthesis of the next clause many times.
@@ -26,8 +27,8 @@ struct ClauseSplitter {
     /// UTF-8 bytes from which any clause ends at a comma: 8 s of speech, and models write sentences
     /// that are far longer.
     static let minCommaClauseBytes = 120
-    /// A clause is cut at a space from here on even without punctuation, and anywhere from twice as
-    /// many bytes on; bounds latency and memory.
+    /// From this length on, a clause is cut at a space even without punctuation. From twice this
+    /// length on, it is cut anywhere. This bounds latency and memory.
     static let maxClauseBytes = 240
     /// UTF-8 bytes up to which a block of code is one clause, so that the synthesiser can tell that
     /// it is code. A longer one is cut as other text is.
@@ -53,7 +54,7 @@ struct ClauseSplitter {
     private var isInCode = false
     private var codeStart = 0
     private var words = WordCount()
-    /// A run of closing marks, as far as it has been looked at. One look serves all marks of the run.
+    /// A run of closing marks, as far as it was read. It is read once for all its marks.
     private var closers = 0..<0
     /// Whether more text is needed to tell what the character at `scanned` means.
     private var needsMore = false
@@ -141,7 +142,7 @@ struct ClauseSplitter {
         }
     }
 
-    /// The end of the next complete clause, or nil: more text is needed to tell.
+    /// The end of the next complete clause, or nil where more text is needed to find it.
     private mutating func nextCut() -> Int? {
         needsMore = false
         while scanned < pending.count {
@@ -299,7 +300,7 @@ struct ClauseSplitter {
 
     /// Whether the dot at an index is part of an abbreviation, an initial, or a number in a list.
     private func isAbbreviation(endingAt index: Int) -> Bool {
-        // One byte more than the longest abbreviation: what is before it is not looked at.
+        // One byte more than the longest abbreviation. Earlier text is not read.
         let before = pending[start..<index].suffix(ClauseWords.maxAbbreviationBytes + 1)
         TextSteps.note(before.count)
         let space = before.lastIndex { $0 <= 32 || $0 == UInt8(ascii: "(") }
@@ -360,7 +361,7 @@ private struct WordCount {
     private var isInWord = false
 
     /// Whether a clause may end. A single word is kept together with its neighbours, which give it
-    /// its melody. In a script without spaces there is no such limit.
+    /// its melody. A script without spaces has no such rule.
     var isEnough: Bool { count >= 2 }
     var hasAny: Bool { count > 0 }
 

@@ -75,7 +75,7 @@ struct OutputItem {
         if case .functionCall(_, let name, _) = item.kind { name } else { "" }
     }
 
-    /// Bytes on the heap. Of a complete item the conversation has the words.
+    /// Bytes on the heap. A complete item has none: its words are in the conversation.
     var heldBytes: Int { isComplete ? 0 : HeapBlock.string(capacity: textCapacity) }
 
     /// The model writes more. Room grows here and not in the string, so that it is known.
@@ -88,8 +88,9 @@ struct OutputItem {
         text += more
     }
 
-    /// The arguments of a call are complete: makes them a JSON object.
-    /// - Returns: what is to be added to those that were announced; nil: nothing.
+    /// Makes the complete arguments of a call a JSON object.
+    /// - Returns: the text to add to the arguments that were announced, or nil where nothing is
+    ///   missing.
     mutating func completeArguments() -> String? {
         guard let object = CallArguments.object(text) else {
             hasBrokenArguments = true
@@ -111,7 +112,7 @@ struct OutputItem {
         textCapacity = text.utf8.count
     }
 
-    /// It was not heard from here on, in milliseconds.
+    /// Notes from where on the item was not heard, in milliseconds.
     mutating func noteLost(from milliseconds: Int) {
         lostAt = min(lostAt ?? milliseconds, milliseconds)
     }

@@ -3,8 +3,8 @@
 // decision; what was heard is PlayoutTimeline's. Both are made and kept here, and so is the echo of
 // the replies in the user's audio.
 //
-// A session has one from its first response in the conversation on, until nothing is heard and
-// nothing is learned that the next reply needs (`isOver`).
+// A session has one from its first response in the conversation on, until no reply is heard and
+// nothing is kept that the next reply needs (`isOver`).
 //
 // Invariant: a reply that speech holds is interrupted or resumed: by the speech, by its transcript,
 // or by what takes either away. Speech is weighed exactly while it holds the reply. A reply that is
@@ -17,7 +17,7 @@ struct NextResponse {
     let parameters: ResponseParameters
     /// When the user stopped speaking, and when the client asked, for the turn's measurements.
     let speechEnd: Instant?, asked: Instant?
-    /// How it ends as soon as it begins, because it was stopped before; nil: it was not.
+    /// How it ends as soon as it begins, where it was stopped before that.
     var end: ResponseDescription.Status?
 
     init(parameters: ResponseParameters, speechEnd: Instant?, asked: Instant?) {
@@ -39,7 +39,7 @@ final class ReplyPlayback {
     /// Recognises replies in the user's audio; nil until there are both.
     private(set) var echo: EchoCheck?
     private var judge = InterruptionJudge()
-    /// The newest response, where the client has truncated what it was saying.
+    /// The newest response, where the client has truncated the item that it was speaking.
     private(set) var truncatedResponseID: String?
     /// The response after the spoken one. It is nil until one is asked for. In a box: it is rare.
     private var next: Next?
@@ -77,15 +77,15 @@ final class ReplyPlayback {
     /// Whether the client has asked for the response that follows.
     var hasNext: Bool { next != nil }
 
-    /// Bytes of what the client has asked for.
+    /// Bytes of the client's request.
     var nextBytes: Int {
         next.map { Next.objectBytes + $0.response.parameters.heapBytes } ?? 0
     }
 
-    /// The client has asked for the response that follows.
+    /// Sets the response that follows, for which the client has asked.
     func setNext(_ response: NextResponse) { next = Next(response) }
 
-    /// Takes the response that follows; nil: none was asked for.
+    /// Takes the response that follows, if one was asked for.
     func takeNext() -> NextResponse? { next.take()?.response }
 
     /// Whether a hold without speech, or speech without a hold, breaks the invariant.
@@ -124,7 +124,7 @@ final class ReplyPlayback {
 
     private var lead: Duration { .milliseconds(context.limits.playoutLeadMilliseconds) }
 
-    /// Once nothing is being played, the timeline of what was played is freed.
+    /// Frees the timeline of the replies once nothing is being played.
     func forgetPlayed(at now: Instant) {
         echo?.releaseIfOver(at: now)
         guard let timeline, !timeline.isHeldBySpeech, core.activeResponse == nil,
@@ -143,16 +143,18 @@ final class ReplyPlayback {
         timeline.hold(.clientAway, at: now)
     }
 
-    /// The client is back: the reply goes on from what it has played, unless the user speaks over
-    /// it.
-    /// - Parameter played: what the client says; nil: the estimate of when it went away counts.
+    /// Resumes the reply for a client that is back, from the end of what it has played, unless the
+    /// user speaks over it.
+    /// - Parameter played: the audio that the client reports as played. Without it, the estimate
+    ///   made when it went away counts.
     func handleClientBack(_ played: PlayedAudio?, at now: Instant) {
         guard let timeline else { return }
         if let played { timeline.handleBack(played) }
         goOn(timeline, after: .clientAway, tellsPositions: true, at: now)
     }
 
-    /// The client is back: how much of which items it has not heard, by its own word.
+    /// For a client that is back: the items that it has not heard, and how much of each, by its own
+    /// report.
     func unheardParts(after played: PlayedAudio, at now: Instant) -> [UnheardReply.Part] {
         timeline?.handleBack(played)
         return core.unheardParts(timeline.map { parts(of: $0.unheard(at: now)) } ?? [], played)
@@ -164,7 +166,8 @@ final class ReplyPlayback {
 
     // MARK: The end of the process
 
-    /// The reply that is not heard yet, and what is to follow. Nil means that all was heard.
+    /// The reply that is not heard yet, and the response that is to follow. Nil means that all was
+    /// heard.
     func unheardReply(at now: Instant) -> UnheardReply? {
         if let handedOver { return handedOver.reply }
         var reply = UnheardReply()
@@ -239,8 +242,8 @@ final class ReplyPlayback {
         }
     }
 
-    /// More of the speech, or of its words, is known.
-    /// - Returns: where on the audio timeline the speech has ended; nil: it has not.
+    /// Judges the speech again, after more of it, or of its words, is known.
+    /// - Returns: where on the audio timeline the speech has ended, or nil where it goes on.
     func weigh(_ speechInput: SpeechInput, at now: Instant) -> Int? {
         guard judge.isWeighing(speechInput.speechItemID),
             let end = speechInput.turnDetector?.lastSpeechEnd
@@ -268,7 +271,7 @@ final class ReplyPlayback {
         return isIgnored
     }
 
-    /// The words of speech over a reply are known; nil: they could not be recognised.
+    /// Takes the words of speech over a reply, or nil where they could not be recognised.
     /// - Returns: whether they are to be answered.
     func handleWords(_ words: String?, of itemID: String, at now: Instant) -> Bool {
         let judgement = words.map { self.judgement(of: $0, at: now) } ?? .none
@@ -287,18 +290,18 @@ final class ReplyPlayback {
         return false
     }
 
-    /// What the user said in an item means nothing.
+    /// Forgets the words of an item of the user, because they mean nothing.
     private func forget(_ itemID: String) {
         core.conversation.forgetHeard(of: itemID)
         core.answerer.delete(itemID)
     }
 
-    /// The speech that held the reply is gone without a decision.
+    /// Resumes a reply whose holding speech is gone without a decision.
     func forgetSpeech(at now: Instant) {
         if judge.speech != nil { resume(at: now) }
     }
 
-    /// When a held reply is resumed though nothing more is heard; nil: it is not held.
+    /// When a held reply is resumed although no more audio comes, or nil where it is not held.
     /// - Parameter lastAudio: when audio last came.
     func deadline(lastAudio: Instant?) -> Instant? {
         judge.deadline(
@@ -356,7 +359,7 @@ final class ReplyPlayback {
     // MARK: The end of a reply
 
     /// The user speaks over the reply, and means it. Words that are still being recognised will be
-    /// answered together with what is being said now.
+    /// answered together with the words that are being spoken now.
     private func interrupt(at now: Instant) {
         guard core.activeResponse != nil || timeline?.isPlaying(at: now) == true else {
             // The reply, a text, has come to its end meanwhile.
@@ -367,9 +370,9 @@ final class ReplyPlayback {
         stop(.cancelled(reason: "turn_detected"), at: now)
     }
 
-    /// The client stops playing: the response in flight ends, and what was not heard is forgotten. One
-    /// that was to follow ends as soon as it begins.
-    /// - Parameter keepsNext: whether that one goes on.
+    /// Handles a client that stops playing: the response in flight ends, and its words that were
+    /// not heard are forgotten. A response that was to follow ends as soon as it begins.
+    /// - Parameter keepsNext: whether the response that was to follow goes on.
     func stop(
         _ status: ResponseDescription.Status, keepsNext: Bool = false, at now: Instant
     ) {
@@ -379,12 +382,13 @@ final class ReplyPlayback {
     }
 
     /// The client stops playing.
-    /// - Parameter told: what the client itself says it has heard of an item.
-    /// - Returns: what it has not heard to its end. Items of responses that are done are cut.
+    /// - Parameter told: how much of an item the client itself says it has heard.
+    /// - Returns: the items that it has not heard to their ends. Items of responses that are done
+    ///   are cut.
     func stopPlaying(
         told: PlayoutTimeline.HeardItem? = nil, at now: Instant
     ) -> [PlayoutTimeline.HeardItem] {
-        // Of a held reply nothing waits any more: it was dropped at the hold, unless the client
+        // A held reply has no queued audio any more: it was dropped at the hold, unless the client
         // pauses.
         if let timeline, !timeline.isHeld || timeline.pauses { dropQueuedAudio(of: timeline) }
         var unheard = silence(at: now)
@@ -398,8 +402,8 @@ final class ReplyPlayback {
         return unheard
     }
 
-    /// Nothing more is heard of what was sent, and no speech is weighed against it.
-    /// - Returns: what was not heard to its end.
+    /// Ends the playing of all audio that was sent. No more speech is weighed against it.
+    /// - Returns: the items that were not heard to their ends.
     private func silence(at now: Instant) -> [PlayoutTimeline.HeardItem] {
         judge.endHold()
         guard let timeline else { return [] }
@@ -420,9 +424,9 @@ final class ReplyPlayback {
         }
     }
 
-    /// A response that is done cannot go on: where it was held it ends at what was heard. Where only
-    /// the client is away, a response that is complete may be heard to its end from what the client
-    /// has.
+    /// Settles a held reply whose response is done, and so cannot go on: it ends at the last audio
+    /// that was heard. Where only the client is away, a complete response may be heard to its end,
+    /// from the audio that the client has.
     func settleHeldReply(at now: Instant) {
         guard let timeline, timeline.isHeld, let active = core.activeResponse,
             active.stage == .done
@@ -435,7 +439,8 @@ final class ReplyPlayback {
         active.noteUnheard(stopPlaying(at: now))
     }
 
-    /// A response in the conversation is done: the conversation keeps what was heard of it.
+    /// Handles a response in the conversation that is done: the conversation keeps the words that
+    /// were heard.
     func handleDone(_ response: Response) {
         for (itemID, cut) in response.cuts {
             if cut.isByClient {
@@ -498,8 +503,8 @@ final class ReplyPlayback {
         return true
     }
 
-    /// The client has truncated an item whose response is done: what of it has not left is not
-    /// wanted any more.
+    /// Handles the truncation of an item whose response is done: its audio that has not left is no
+    /// longer wanted.
     func handleTruncated(_ itemID: String, at now: Instant) {
         if timeline?.isPlaying(at: now) == true {
             context.outputs.append(.dropItemAudio(itemID: itemID))
@@ -512,13 +517,14 @@ final class ReplyPlayback {
 
     // MARK: Audio that has not left
 
-    /// An input begins: what the shell has reported of audio that waits, or is lost, counts.
+    /// Settles the shell's reports of audio that waits, or is lost, at the beginning of an input.
     func settleUnsent() {
         guard let timeline else { return }
         for (itemID, heard) in timeline.settleUnsent() { handleLost(itemID, from: heard) }
     }
 
-    /// An item was not heard from here on. Its response takes that into account when it is done.
+    /// Notes from where on an item was not heard. Its response takes that into account when it is
+    /// done.
     private func handleLost(_ itemID: String, from milliseconds: Int) {
         if let active = core.activeResponse, active.words(of: itemID) != nil {
             active.noteLost(itemID, from: milliseconds)

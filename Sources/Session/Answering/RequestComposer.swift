@@ -7,11 +7,11 @@ import Codec
 /// Composes the request for a response with these overrides.
 struct RequestComposer {
     let core: any SessionCore
-    /// The session's MCP servers; nil: it has named none.
+    /// The session's MCP servers, if it has named any.
     let tools: SessionTools?
     let overrides: ResponseParameters
 
-    /// The MCP tools that the model may call; nil: none.
+    /// The MCP tools that the model may call, if there are any.
     var routes: ToolRoutes? { tools?.routes(with: overrides) }
 
     /// Whether the items fit the model's context. Where the session allows it, the oldest items are
@@ -44,7 +44,7 @@ struct RequestComposer {
     }
 
     /// The request for the response with an id.
-    /// - Parameter words: what the user has said and is no item yet.
+    /// - Parameter words: words of the user that are no item yet.
     func request(
         _ routes: ToolRoutes?, for responseID: String, saying words: String? = nil
     ) -> ModelRequest {
@@ -77,7 +77,7 @@ struct RequestComposer {
 }
 
 extension ResponseParameters {
-    /// The limit of a response with these overrides; nil: none.
+    /// The limit of a response with these overrides, if there is one.
     func maxOutputTokens(orOf session: SessionParameters) -> Int? {
         switch maxOutputTokens {
         case .absent: session.maxOutputTokens

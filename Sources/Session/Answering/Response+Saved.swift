@@ -1,12 +1,13 @@
-// A response at the end of a process and at the beginning of another: what is saved of it while it is
-// in flight, and one that says words that are known. Response has its life in between.
+// A response at the end of a process and at the beginning of another: the state that is saved while
+// it is in flight, and a response that speaks known words. Response has its life in between.
 //
-// Invariant: what is saved of an item is what its done events would say now.
+// Invariant: an item is saved as its done events would show it now.
 
 import Codec
 
 extension Response {
-    /// An item that is not complete, as it is now; nil: it is, or there is no such item.
+    /// An item that is not complete, as it is now. Nil where it is complete, or there is no such
+    /// item.
     func saved(_ itemID: String) -> SavedItem? {
         guard let index = outputs.lastIndex(where: { $0.item.id == itemID }),
             !outputs[index].isComplete
@@ -17,8 +18,8 @@ extension Response {
         return SavedItem(item: output.item, speech: sender.said(index, isCutOff: true))
     }
 
-    /// Adds what is to follow this response in another process, and the items of which words are not
-    /// sent yet.
+    /// Adds the response that is to follow this one in another process, and the items of which
+    /// words are not sent yet.
     func describe(into reply: inout UnheardReply) {
         guard stage != .done else { return }
         reply.itemIDs = outputs.map(\.item.id)

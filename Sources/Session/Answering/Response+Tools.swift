@@ -12,7 +12,7 @@ struct ToolCall {
     let route: ToolRoutes.Route
     /// Whether the client has been told that it runs.
     var isRunning = false
-    /// Its result; nil: none yet.
+    /// The call's result, once there is one.
     var outcome: Result<String, MCPCallError>?
 }
 
@@ -42,7 +42,7 @@ extension Response {
         return true
     }
 
-    /// More of the arguments of the call that began last.
+    /// Takes more arguments of the call that began last.
     func writeArguments(_ arguments: String) {
         if writtenApproval != nil {
             writtenApproval?.arguments += arguments
@@ -69,7 +69,7 @@ extension Response {
         }
     }
 
-    /// The arguments of what was open are complete: the client is asked, or the call is made.
+    /// Makes the open calls, whose arguments are complete, or asks the client first.
     func startToolCalls() {
         if let written = writtenApproval.take() { ask(written) }
         for index in outputs.indices where outputs[index].isToBeCalled { start(index) }
@@ -153,7 +153,7 @@ extension Response {
         }
     }
 
-    /// Emits the last event of a call. A question to the client has none beside its item.
+    /// Emits the last event of a call. A question to the client has no event but its item.
     func sayToolDone(_ index: Int) {
         guard let call = outputs[index].toolCall else { return }
         let itemID = outputs[index].item.id
@@ -209,7 +209,8 @@ extension Result<String, MCPCallError> {
 }
 
 extension String {
-    /// At most so many bytes of UTF-8, whole characters, and a mark where there were more.
+    /// The text up to this many bytes of UTF-8, in whole characters, with a mark where there were
+    /// more.
     fileprivate func cut(to maxBytes: Int) -> String {
         guard utf8.count > maxBytes else { return self }
         var end = utf8.index(startIndex, offsetBy: maxBytes)

@@ -40,7 +40,7 @@ final class Response {
     unowned let core: any SessionCore
     let context: SessionContext
     var outputs: [OutputItem] = []
-    /// MCP tools that the model may call; nil: none.
+    /// MCP tools that the model may call, if there are any.
     var routes: ToolRoutes?
     /// A question to the client that is still being written.
     var writtenApproval: WrittenApproval?
@@ -60,7 +60,7 @@ final class Response {
     private let parameterBytes: Int
     private var bytesWritten = 0
     private(set) var incompleteReason: String?
-    /// How it ends once its apology is spoken; nil: its model has not failed.
+    /// How it ends once its apology is spoken. Nil as long as its model has not failed.
     private(set) var failure: ResponseDescription.Status?
     /// The text that the agent gets back with the next request.
     private var memento: (provider: String, text: String)?
@@ -96,7 +96,7 @@ final class Response {
         emit(.responseCreated(description))
     }
 
-    /// When audio may next be sent, or nil: not before something else happens.
+    /// When audio may next be sent, or nil where that depends on another event.
     func nextDeadline(after now: Instant) -> Instant? {
         guard stage != .done else { return nil }
         let sending = sender.nextDeadline(after: now)
@@ -145,13 +145,13 @@ final class Response {
     /// The timeline that its audio is sent on.
     var playout: PlayoutTimeline { sender.playout }
 
-    /// Whether so much speech waits to be sent that more should not be made yet.
+    /// Whether enough speech waits to be sent, so that no more should be made yet.
     var hasEnoughSpeech: Bool { sender.hasEnough }
 
     /// Gives the encoder back; nothing more is encoded.
     func releaseEncoder() { sender.releaseEncoder() }
 
-    /// Its answer is being asked for.
+    /// Notes that its answer is being asked for.
     /// - Parameter isOfDialogue: whether a dialogue is asked, whose words come with their speech.
     func handleAsked(isOfDialogue: Bool = false) {
         guard stage == .waiting else { return context.handle(.askedTwice) }
@@ -170,7 +170,7 @@ final class Response {
 
     // MARK: The model writes
 
-    /// A piece of the model's reply.
+    /// Takes a piece of the model's reply.
     func handle(_ delta: ModelDelta, at now: Instant) {
         guard stage == .writing else { return }
         filler = nil
@@ -255,7 +255,7 @@ final class Response {
         advance(at: now)
     }
 
-    /// The message that is being written; nil: none is.
+    /// The message that is being written, if there is one.
     private var openMessageIndex: Int? {
         outputs.lastIndex { $0.isOpen && !$0.isCall }
     }
@@ -343,7 +343,8 @@ final class Response {
 
     // MARK: The answerer speaks
 
-    /// A run of speech: of the clause in progress, or of the message that a dialogue is saying.
+    /// Takes a run of speech: of the clause in progress, or of the message that a dialogue is
+    /// speaking.
     func handle(_ chunk: SpeechChunk, at now: Instant) throws(AgentError) {
         guard stage != .done else { return }
         if isOfDialogue {
@@ -466,8 +467,8 @@ final class Response {
         index(of: itemID).map { outputs[$0].isComplete } ?? true
     }
 
-    /// The item of a spoken message that is not done, and how much of it was sent; nil: there is no
-    /// such item here.
+    /// The item of a spoken message that is not done, and how much of it was sent. Nil where the
+    /// response has no such item.
     func sentMilliseconds(ofOpen itemID: String) -> Int? {
         outputs.lastIndex { $0.item.id == itemID && $0.isAudio && !$0.isComplete }
             .map { sender.sentMilliseconds($0) }
@@ -475,7 +476,7 @@ final class Response {
 
     /// The words of an item so far, and when they were spoken.
     func words(of itemID: String) -> (text: String, speech: Conversation.Speech)? {
-        // Of a dialogue's message it is not known, before its end, when each word was spoken.
+        // When each word of a dialogue's message was spoken is not known before its end.
         index(of: itemID).map {
             (outputs[$0].text, sender.said($0, isCutOff: outputs[$0].isOfDialogue))
         }
@@ -485,8 +486,9 @@ final class Response {
         outputs.lastIndex { $0.item.id == itemID }
     }
 
-    /// The client has heard an item only so far and wants no more of it.
-    /// - Parameter status: how the response ends with that; nil: it goes on without the item.
+    /// Cuts an item that the client has heard only to this point, and of which it wants no more.
+    /// - Parameter status: how the response ends with the cut. Where nil, it goes on without the
+    ///   item.
     func cut(
         _ itemID: String, milliseconds: Int, endingAs status: ResponseDescription.Status?,
         at now: Instant
@@ -538,7 +540,7 @@ final class Response {
         playout.hold(.clientAway, at: now)
     }
 
-    /// The client is back: audio of such a response goes on.
+    /// Resumes the audio of such a response for a client that is back.
     func handleClientBack(_ played: PlayedAudio?, at now: Instant) {
         if let played { playout.handleBack(played) }
         _ = playout.resume(after: .clientAway, at: now, tellsPositions: true) { isOver($0.itemID) }

@@ -16,11 +16,11 @@ protocol SessionCore: AnyObject {
     var parameters: SessionParameters { get }
     var ids: IdentifierSource { get set }
     var conversation: Conversation { get set }
-    /// What answers the user's turns.
+    /// The answerer of the user's turns.
     var answerer: Answerer { get }
     /// Responses in flight: at most one in the conversation.
     var responses: [Response] { get }
-    /// The recording in progress; nil: the session is not recorded.
+    /// The recording in progress, or nil where the session is not recorded.
     var recording: SessionRecording? { get }
     /// How the client learns what to do with audio that it has.
     var playbackControl: PlaybackControl { get }
@@ -45,7 +45,7 @@ extension SessionCore {
     /// The response in flight with an id.
     func response(_ id: String) -> Response? { responses.first { $0.id == id } }
 
-    /// Makes room for an item of so many bytes: unless `truncation` is `"disabled"`, the oldest
+    /// Makes room for an item of this many bytes: unless `truncation` is `"disabled"`, the oldest
     /// items are deleted, with an event for each.
     func makeRoom(forBytes bytes: Int = 0) throws(ClientEventError) {
         while !conversation.hasRoom(forBytes: bytes) {

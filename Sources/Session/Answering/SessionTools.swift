@@ -35,7 +35,7 @@ struct ToolServer {
 
 /// A call that waits for the client's approval.
 struct PendingApproval {
-    /// Of the `mcp_approval_request` item.
+    /// The id of the `mcp_approval_request` item.
     let itemID: String
     let responseID: String
     /// Where it stands in its response.
@@ -76,7 +76,7 @@ final class SessionTools {
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(SessionTools.self)
 
-    /// Bytes of all of it.
+    /// Bytes of the tools and their state.
     var heldBytes: Int {
         Self.objectBytes + serverBytes + continuations.heldBytes
             + approvals.heapBytes + approvedCalls.heapBytes
@@ -206,7 +206,7 @@ final class SessionTools {
     /// Whether a model must wait before it is asked, because tools are still being listed.
     var isListing: Bool { servers.contains(where: \.isListing) }
 
-    /// The MCP tools of a response with these overrides, or nil: it has none.
+    /// The MCP tools of a response with these overrides, if it has any.
     func routes(with overrides: ResponseParameters) -> ToolRoutes? {
         let parameters = core.parameters
         let named =
@@ -290,8 +290,8 @@ final class SessionTools {
 
     // MARK: What follows
 
-    /// A response is over: if it called tools and nothing of it is outstanding, the model is asked
-    /// again with their results.
+    /// Handles the end of a response. If it called tools and no result is outstanding, the model is
+    /// asked again with the results.
     func considerContinuation(of response: Response) {
         guard response.routes != nil, response.hasToolResults,
             response.description.status == .completed

@@ -21,7 +21,7 @@ final class SpeculativeReply {
     let speechEnd: Int
     /// The model's answer, in order.
     fileprivate(set) var events: [AgentEvent] = []
-    /// UTF-8 bytes of that.
+    /// UTF-8 bytes of these events.
     fileprivate var bytes = 0
     /// Bytes of its texts on the heap.
     fileprivate var textBytes = 0
@@ -53,7 +53,7 @@ final class SpeculativeReply {
 enum Speculation {
     /// No model was asked ahead of its turn.
     case none
-    /// The model writes; no response has its id.
+    /// The model is writing, and no response has its id yet.
     case ahead(SpeculativeReply)
     /// The model writes; a response has its id and has not asked yet.
     case claimed(SpeculativeReply)
@@ -74,8 +74,8 @@ enum Speculation {
         if case .claimed = self { true } else { false }
     }
 
-    /// A response begins in the conversation.
-    /// - Returns: the id that it must have, or nil: any.
+    /// Takes note that a response begins in the conversation.
+    /// - Returns: the id that it must have, or nil where any id will do.
     mutating func claim() -> String? {
         guard case .ahead(let reply) = self else { return nil }
         self = .claimed(reply)
@@ -89,8 +89,8 @@ enum Speculation {
             .command(.respond(responseID: reply.responseID, reply.request)))
     }
 
-    /// Keeps what a model answers ahead of its response.
-    /// - Returns: false: the event is not of this head start.
+    /// Keeps a model's answer ahead of its response.
+    /// - Returns: false where the event does not belong to this head start.
     mutating func record(_ event: AgentEvent, _ context: SessionContext) -> Bool {
         guard let reply else { return false }
         switch event {
@@ -109,9 +109,9 @@ enum Speculation {
         return true
     }
 
-    /// A response asks the model. If it asks the same, it goes on from the answers so far, and
-    /// nothing is left of the head start; if it asks anything else, the head start is stopped.
-    /// - Returns: the answers; nil: the model must be asked.
+    /// A response asks the model. If it asks the same, it goes on from the answers so far, and the
+    /// head start is over. If it asks anything else, the head start is stopped.
+    /// - Returns: the answers, or nil where the model must be asked.
     mutating func use(
         for responseID: String, asking request: ModelRequest, _ context: SessionContext
     ) -> [AgentEvent]? {
@@ -143,7 +143,7 @@ enum Speculation {
         stop(context)
     }
 
-    /// Stops the model; the client was told nothing of its answer.
+    /// Stops the model. The client has got nothing of its answer.
     mutating func stop(_ context: SessionContext) {
         guard let reply else { return }
         self = .none

@@ -13,14 +13,15 @@ struct AudioShares {
 
     /// Audio received when the tick has used its time up.
     private(set) var tickEnd = Int.max
-    /// The same of the connection that is being served. Without a shell that sets it, no share
-    /// ends.
+    /// The end of the share of the connection that is being served. Without a shell that sets it,
+    /// no share ends.
     private(set) var shareEnd = Int.max
 
-    /// A tick begins, whose sessions may hear so many samples between them.
+    /// Begins a tick in which all sessions together may hear this many samples.
     mutating func beginTick(samples: Int, received: Int) { tickEnd = received + samples }
 
-    /// Another connection has what is left of the tick, and the shortest share in any case.
+    /// Begins the share of another connection: the rest of the tick, and the shortest share in any
+    /// case.
     mutating func beginShare(received: Int) {
         let least = SampleRate.hz16000.samples(inMilliseconds: Self.leastMilliseconds)
         shareEnd = max(tickEnd, received + least)
@@ -37,8 +38,8 @@ struct AudioShares {
 }
 
 extension AudioFormat {
-    /// How long so many bytes of PCM or G.711 last, rounded down. An Opus packet says itself, and
-    /// lasts 120 ms at most: 0.
+    /// How long this many bytes of PCM or G.711 last, rounded down. For Opus it is 0: a packet
+    /// itself says how long it lasts, which is 120 ms at most.
     func milliseconds(inBytes bytes: Int) -> Int {
         self == .opus ? 0 : sampleRate.milliseconds(ofSamples: bytes / bytesPerSample)
     }

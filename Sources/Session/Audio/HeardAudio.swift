@@ -76,7 +76,7 @@ public struct HeardAudio: Equatable, Sendable {
         isInPacket = true
     }
 
-    /// Samples that come now are not of that packet.
+    /// Ends the packet: samples that come from now on are not part of it.
     mutating func endPacket() { isInPacket = false }
 
     /// Appends samples.

@@ -15,15 +15,15 @@ final class InputAudioDecoder {
 
     /// Samples that are decoded at a time at most: any Opus packet (120 ms at 16 kHz).
     static let scratchSamples = 2_880
-    /// Milliseconds of PCM and G.711 that are decoded at a time, however long the message is. 20:
-    /// as if the audio had come in ordinary packets.
+    /// Milliseconds of PCM and G.711 that are decoded at a time, however long the message is. 20
+    /// ms, as in ordinary packets.
     static let runMilliseconds = 20
 
     let format: AudioFormat
     private var opus: OpusInput?
     private var resampler: Resampler?
     /// Whether the client has had an error for a corrupt packet. One error per stream: a client
-    /// that does not send Opus learns of it, and a bad connection causes no flood of errors.
+    /// that does not send Opus is told, and a bad connection causes no flood of errors.
     private var hasRefused = false
     /// Bytes of the payload that are decoded, of PCM and G.711.
     private var done = 0
@@ -51,7 +51,7 @@ final class InputAudioDecoder {
             + (resampler == nil ? 0 : Resampler.stateBytes)
     }
 
-    /// Samples of the last Opus packet; a lost one counts as as many.
+    /// Samples of the last Opus packet; a lost one counts as the same number.
     var packetSamples: Int { opus?.packetSamples ?? OpusInput.usualSamples }
 
     /// Forgets the stream and starts another.
@@ -100,7 +100,7 @@ final class InputAudioDecoder {
         }
     }
 
-    /// What was repaired in the payload. It is whole once `next(of:_:)` has returned nil or failed.
+    /// The repairs in the payload. They are complete once `next(of:_:)` has returned nil or failed.
     var repairs: OpusInput.Repairs { opus?.repairs ?? OpusInput.Repairs() }
 
     private func nextOpus(

@@ -43,7 +43,7 @@ struct KeptAudio {
         release()
     }
 
-    /// Limits the audio that a model is given of turns before the newest: at most so many samples
+    /// Limits the audio that a model is given of turns before the newest: at most this many samples
     /// in all, and none of an item that has a transcript by now.
     mutating func forgetHeard(beyond maxSamples: Int, unless isWithoutWords: (String) -> Bool) {
         var left = maxSamples

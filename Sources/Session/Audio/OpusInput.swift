@@ -25,7 +25,7 @@ struct OpusInput: ~Copyable {
         var corrupt = 0
     }
 
-    /// What is still to come of a packet, in this order.
+    /// The parts of a packet that are still to come, in this order.
     private struct Plan {
         /// Samples of a gap that are concealed, and those after them that are silence.
         var concealed = 0, silence = 0
@@ -36,18 +36,18 @@ struct OpusInput: ~Copyable {
     }
 
     private var decoder: OpusDecoder
-    /// Samples of the last packet; a lost one counts as as many.
+    /// Samples of the last packet; a lost one counts as the same number.
     private(set) var packetSamples = OpusInput.usualSamples
     private var plan = Plan()
-    /// What was repaired in and before the packet.
+    /// The repairs in and before the packet.
     private(set) var repairs = Repairs()
-    /// Why the packet is not valid; nil: it is. Such a packet is concealed.
+    /// Why the packet is not valid, or nil where it is. A packet that is not valid is concealed.
     private(set) var error: OpusError?
 
     /// 20 ms.
     static let usualSamples = 320
 
-    /// - Throws: what libopus says where it has no memory.
+    /// - Throws: libopus's error where it has no memory.
     init() throws(OpusError) { decoder = try OpusDecoder(rate: .hz16000) }
 
     /// Forgets the stream.
@@ -80,7 +80,7 @@ struct OpusInput: ~Copyable {
         plan.silence = gap - plan.concealed
     }
 
-    /// The next run of samples of the packet, written into `room`; nil: there are no more.
+    /// The next run of samples of the packet, written into `room`, or nil where there are no more.
     mutating func next(
         of packet: RawSpan, into room: UnsafeMutableBufferPointer<Int16>
     ) -> UnsafeBufferPointer<Int16>? {
@@ -121,7 +121,7 @@ struct OpusInput: ~Copyable {
 
     /// Continues the sound; nil where the decoder cannot.
     private mutating func conceal(into room: UnsafeMutableBufferPointer<Int16>) -> Int? {
-        // Packets last multiples of 2.5 ms, and so does what is left of them here.
+        // Packets last multiples of 2.5 ms, and so does their rest here.
         let wanted = min(plan.concealed, packetSamples)
         guard let count = try? decoder.conceal(samples: wanted, into: room), count > 0 else {
             return nil

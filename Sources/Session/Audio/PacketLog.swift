@@ -14,7 +14,7 @@ import Codec
 
 /// Received packets, in order.
 struct PacketLog: Equatable, Sendable {
-    /// The longest packet that is taken: as many bytes as samples would take for 120 ms.
+    /// The longest packet that is kept: 120 ms of samples would take this many bytes.
     static let maxPacketBytes = 960
     /// Audio before the wanted range that is decoded only to set the decoder's state. 200 ms: after
     /// a few packets the earlier state has no effect.
@@ -22,8 +22,8 @@ struct PacketLog: Equatable, Sendable {
 
     /// Bytes of a full piece; with the array's header and the allocator's it is 2 KiB.
     private static let pieceBytes = 2_008
-    /// Bytes by which the last piece grows, 160 ms at 24 kb/s: a stream has one such piece, which is
-    /// half full in the mean.
+    /// Bytes by which the last piece grows, 160 ms at 24 kb/s: a stream has one such piece, which
+    /// is half full on average.
     private static let growthBytes = 512
     /// Bytes that the array and the allocator add to a piece.
     private static let pieceOverhead = 40
@@ -139,7 +139,7 @@ struct PacketLog: Equatable, Sendable {
         pieces[last].bytes[record.offset + 4] = UInt8(truncatingIfNeeded: samples >> 8)
     }
 
-    /// Forgets whole pieces that are not needed for what comes after a position.
+    /// Forgets whole pieces that are not needed for the audio after a position.
     mutating func discard(before position: Int) {
         let needed = position - Self.leadSamples
         var count = 0

@@ -31,7 +31,7 @@ public struct SessionCounters: Equatable, Sendable {
     public var responsesIncomplete = 0
     /// Responses whose agent failed.
     public var responsesFailed = 0
-    /// Apologies said in the place of what a model should have said.
+    /// Apologies that are spoken in place of a model's reply.
     public var apologies = 0
     /// Calls of MCP tools that were answered.
     public var toolCallsCompleted = 0
@@ -85,7 +85,7 @@ public final class SessionContext {
     var startingParameters = NewestParameters()
     /// The newest parameters after a client's update.
     var updatedParameters = NewestParameters()
-    /// What the sessions' codecs share.
+    /// Shared by the sessions' codecs.
     let codecs: CodecSpace
     /// The recordings of those sessions that are recorded.
     var recordings: [ObjectIdentifier: SessionRecording] = [:]
@@ -119,17 +119,18 @@ public final class SessionContext {
 
     // MARK: Shares of a tick
 
-    /// A tick of the event loop begins, in which all sessions together hear about so many samples
+    /// Begins a tick of the event loop, in which all sessions together hear about this many samples
     /// at 16 kHz.
     public func beginTick(samples: Int) {
         audioShares.beginTick(samples: samples, received: counters.samplesIn)
     }
 
-    /// Another connection's messages are handled. It has what is left of the tick, or 100 ms; a
-    /// message that lasts longer waits in its session for more (`VoiceSession.hasUnheardAudio`).
+    /// Begins the share of another connection, whose messages are handled next: the rest of the
+    /// tick, or 100 ms. The rest of a message that lasts longer waits in its session
+    /// (`VoiceSession.hasUnheardAudio`).
     public func beginShare() { audioShares.beginShare(received: counters.samplesIn) }
 
-    /// Whether sessions have heard what the tick has time for.
+    /// Whether sessions have heard as much audio as the tick has time for.
     public var isTickSpent: Bool { counters.samplesIn >= audioShares.tickEnd }
 
     /// Whether the connection's share is used up.

@@ -12,7 +12,7 @@ public enum SessionOutput: Sendable {
     /// wants none of it. Only this and `dropItemAudio` make the shell drop audio that could still
     /// be heard in time, so that the session knows what was sent.
     case dropAudio(responseID: String)
-    /// The same of one item alone: the client has said where it ended.
+    /// Like `dropAudio`, for one item alone: the client has said where it ended.
     case dropItemAudio(itemID: String)
     /// Tell the client what to do with the audio that it has. Only where `playbackControl` says that
     /// it takes such commands.

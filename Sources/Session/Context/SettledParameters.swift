@@ -10,7 +10,7 @@ import Codec
 final class SettledParameters {
     /// The parameters themselves.
     let value: SessionParameters
-    /// Bytes of the object and of what it refers to.
+    /// Bytes of the object and of the values that it refers to.
     let heldBytes: Int
 
     /// Bytes of the object itself.
@@ -27,7 +27,8 @@ struct NewestParameters {
     private var newest: SettledParameters?
 
     /// Finds room for a session's parameters.
-    /// - Returns: them, and the bytes that they take beside what another session has already.
+    /// - Returns: the parameters, and the bytes that they take beyond those that another session
+    ///   already has.
     mutating func settle(
         _ parameters: SessionParameters
     ) -> (settled: SettledParameters, ownBytes: Int) {

@@ -1,6 +1,7 @@
-// What agents have asked to get back with a later request of the session: the id of an answer that
-// they have stored, or their state. The conversation keeps it beside its items, because what an agent
-// knows of them changes with them. Only the agent's own provider reads the text.
+// Mementos: texts that agents want back with a later request of the session, such as the id of an
+// answer that they have stored, or their state. The conversation keeps them beside its items,
+// because an agent's knowledge of the items changes with these. Only the agent's own provider reads
+// the text.
 //
 // Invariant: at most two mementos are kept, the newest and the newest whose reply was heard whole.
 
@@ -40,21 +41,21 @@ final class AgentMemory {
     /// All that is kept, whether or not it is used now, the newest last.
     var kept: [Kept] { (heard.map { [$0] } ?? []) + [newest] }
 
-    /// Bytes of all of it.
+    /// Bytes of all mementos.
     var heldBytes: Int {
         [heard, newest].reduce(Self.objectBytes) { sum, kept in
             sum + (kept.map { $0.text.heapBytes + $0.provider.heapBytes } ?? 0)
         }
     }
 
-    /// The agent has given another.
+    /// Keeps a new memento that the agent has given.
     func keep(_ kept: Kept) {
         if newest.wasHeard { heard = newest }
         newest = kept
     }
 
-    /// An item was cut at what was heard of it.
-    /// - Parameter isAfter: whether it comes after an item.
+    /// Handles an item that was cut where the user stopped hearing it.
+    /// - Parameter isAfter: whether the cut item comes after another one.
     func handleCut(isAfter: (_ itemID: String) -> Bool) {
         if let heard, !isAfter(heard.lastItemID) { self.heard?.isHistoryKept = false }
         newest.wasHeard = false

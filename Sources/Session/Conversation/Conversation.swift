@@ -1,5 +1,6 @@
-// The conversation of one session: its items in order, and what the model is shown of them.
-// ConversationEntry stores an item, KeptAudio its audio. VoiceSession emits the events of items.
+// The conversation of one session: its items in order, and the part of them that the model is
+// shown. ConversationEntry stores an item, KeptAudio its audio. VoiceSession emits the events of
+// items.
 //
 // Invariant: `contextStart` is at most the number of items, and only moves forward, but for items
 // that come or go before it.
@@ -31,7 +32,7 @@ struct Conversation {
         var sentMilliseconds = 0
         /// The whole transcript, where the server has cut it: the client may know better.
         var wholeTranscript: String?
-        /// Where that was, in milliseconds.
+        /// Where the server has cut it, in milliseconds of its audio.
         var cutMilliseconds: Int?
         /// Whether the transcript was cut at what was heard, by the server or the client.
         var isCut = false
@@ -47,7 +48,8 @@ struct Conversation {
     /// Bytes of the entries on the heap, kept up to date as they come and go.
     private var entryBytes = 0
     private let maxBytes: Int
-    /// `contextStart` in four bytes. The last, so that the session's next small number lies beside it.
+    /// `contextStart` in four bytes. It is the last property, so that the session's next small
+    /// number lies beside it.
     private var shownFrom: UInt32 = 0
 
     /// - Parameter maxAudioBytes: of users' audio that is kept for clients who ask for an item.
@@ -63,7 +65,7 @@ struct Conversation {
         set { shownFrom = UInt32(newValue) }
     }
 
-    /// Whether another item, of so many bytes, would keep the limits.
+    /// Whether another item, of this many bytes, would be within the limits.
     func hasRoom(forBytes bytes: Int) -> Bool {
         entries.count < maxItems && bytes <= maxBytes - min(textBytes, maxBytes)
             && textBytes < maxBytes
@@ -82,8 +84,8 @@ struct Conversation {
     /// The newest item's id.
     var lastItemID: String? { entries.last?.id }
 
-    /// Whether the newest item is a function call, or what came of one: the model goes on when it
-    /// has been told.
+    /// Whether the newest item is a function call, or its result: the model goes on once it has the
+    /// result.
     var endsInFunctionCall: Bool {
         switch entries.last?.item.kind {
         case .functionCall: entries.last?.item.status != .incomplete
@@ -202,9 +204,9 @@ struct Conversation {
     }
 
     /// Cuts an assistant's speech at what was heard; its transcript ends at a word.
-    /// - Parameter isFinal: whether what is cut off is forgotten. The server only estimates what
-    ///   was heard: what the client says later then counts, even if it is more.
-    /// - Returns: what is left of the transcript.
+    /// - Parameter isFinal: whether the words that are cut off are forgotten. Where the server only
+    ///   estimates how much was heard, a later report of the client counts, even if it is more.
+    /// - Returns: the rest of the transcript.
     @discardableResult
     mutating func truncate(
         _ id: String, contentIndex: Int, audioMilliseconds: Int, isFinal: Bool = true
@@ -258,7 +260,7 @@ struct Conversation {
 
     /// Cuts an assistant's text, which the client's carrier has spoken, at the words heard.
     /// - Parameter words: as the client reports them. Empty means that nothing was heard.
-    /// - Returns: what is left of the text. Nil means that it is unchanged.
+    /// - Returns: the rest of the text. Nil means that it is unchanged.
     mutating func cutText(of id: String, heard words: String) -> String? {
         guard let index = index(of: id),
             case .message(role: .assistant, content: let content) = entries[index].item.kind,
@@ -274,14 +276,14 @@ struct Conversation {
         return heard
     }
 
-    /// The newest message of the assistant; nil: the user has written or spoken since.
+    /// The newest message of the assistant, or nil where the user has written or spoken since.
     var newestReplyID: String? {
         let newest = entries.last { $0.isReply || $0.isOfUser }
         return newest?.isReply == true ? newest?.id : nil
     }
 
-    /// The words of an assistant's spoken item, and when they were spoken; nil: there is no such
-    /// item.
+    /// The words of an assistant's spoken item, and when they were spoken. Nil where there is no
+    /// such item.
     func words(of id: String) -> (text: String, speech: Speech)? {
         guard let index = index(of: id),
             case .message(role: .assistant, content: let content) = entries[index].item.kind,
@@ -361,7 +363,7 @@ struct Conversation {
         return outcomes
     }
 
-    /// Keeps what an agent wants back, with the item that its reply ends with.
+    /// Keeps the memento of an agent, with the last item of its reply.
     mutating func keep(memento text: String, of provider: String, upTo itemID: String) {
         guard text.utf8.count <= AgentMemory.maxBytes, index(of: itemID) != nil else { return }
         let kept = AgentMemory.Kept(provider: provider, text: text, lastItemID: itemID)
@@ -384,7 +386,7 @@ struct Conversation {
         return modelMessages(in: contextStart...last).count
     }
 
-    /// An item came or went; those at the end change nothing of what an agent knows.
+    /// Notes that an item came or went. Items at the end change nothing that an agent knows.
     private func noteEdit(at index: Int) {
         agents?.handleEdit { isItem(at: index, after: $0) }
     }
@@ -393,14 +395,14 @@ struct Conversation {
         self.index(of: itemID).map { index > $0 } ?? false
     }
 
-    /// How much of the newest reply was heard, for an agent that has written more of it; nil where
-    /// nothing of it was cut off.
+    /// How much of the newest reply was heard, for an agent that has written more of it. Nil where
+    /// no part of it was cut off.
     var heardReply: HeardReply? {
         guard let reply = entries.last(where: \.isReply), reply.isCut else { return nil }
         return HeardReply(itemID: reply.id, characters: reply.text.unicodeScalars.count)
     }
 
-    /// One item as messages to a model; nil: there is no such item.
+    /// One item as messages to a model, or nil where there is no such item.
     func modelMessages(of id: String) -> [ModelMessage]? {
         index(of: id).map { messages(of: entries[$0], approvalOutcomes) }
     }
@@ -454,7 +456,7 @@ struct Conversation {
     /// Bytes of audio that is kept.
     var audioBytes: Int { audio.heldBytes }
 
-    /// Bytes of all that is kept: items, what they say, and audio.
+    /// Bytes of the whole conversation: items, their words, and audio.
     var heldBytes: Int {
         entries.heapBytes + entryBytes + audio.heldBytes + (agents?.heldBytes ?? 0)
     }
@@ -467,7 +469,7 @@ struct Conversation {
 
     /// Keeps the audio of a user's newest item.
     /// - Parameter maxSamples: how much audio a model that hears is given, of this item and of
-    ///   earlier ones without a transcript; nil: none.
+    ///   earlier ones without a transcript. Nil where it is given none.
     mutating func keep(_ heard: HeardAudio, of id: String, forModel maxSamples: Int?) {
         guard index(of: id) != nil else { return }
         audio.keep(heard, of: id, isForModel: maxSamples != nil)
@@ -514,7 +516,7 @@ struct Conversation {
         }
     }
 
-    /// At least so much of an item's audio was sent.
+    /// Notes that at least this much of an item's audio was sent.
     mutating func noteSent(_ id: String, milliseconds: Int) {
         guard let (item, stored) = stored(id), stored.sentMilliseconds < milliseconds else {
             return

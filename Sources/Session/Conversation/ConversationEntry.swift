@@ -127,7 +127,7 @@ struct ConversationEntry {
         return words + Details.objectBytes + speech + whole
     }
 
-    /// UTF-8 bytes of what a model reads.
+    /// UTF-8 bytes of the text that a model reads.
     var wordBytes: Int {
         guard let item = details?.item else { return text.utf8.count }
         guard case .message(_, let content) = item.kind else { return item.textBytes }
@@ -167,7 +167,7 @@ struct ConversationEntry {
     /// Whether its words are not all that the model has written.
     var isCut: Bool { !isFinished || speech.isCut }
 
-    /// Its id and what it is of an MCP server; nil: it is something else.
+    /// Its id and content, where it is an item of an MCP server.
     var mcpItem: (id: String, item: MCPItem)? {
         if case .mcp(let item)? = details?.item?.kind { (id, item) } else { nil }
     }
@@ -184,7 +184,7 @@ struct ConversationEntry {
 }
 
 extension TokenEstimate {
-    /// Of an item, with what a model that hears is given of its audio.
+    /// Tokens of an item, with the part of its audio that a model that hears is given.
     static func item(_ entry: ConversationEntry, heard: HeardAudio?) -> Int {
         tokensPerMessage + text(bytes: entry.wordBytes) + entry.imageTokens
             + audio(samples: heard?.sampleCount ?? 0)

@@ -16,7 +16,7 @@ extension ConversationItem {
     var modelMessages: [ModelMessage] { modelMessages(heard: nil) }
 
     /// The item as a model is shown it.
-    /// - Parameter heard: what a model that hears is given for the item's audio.
+    /// - Parameter heard: the audio of the item that a model that hears is given.
     func modelMessages(heard: HeardAudio?) -> [ModelMessage] {
         switch kind {
         case .message(role: .system, let content):

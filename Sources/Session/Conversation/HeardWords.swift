@@ -2,7 +2,7 @@
 // own spelling: with other spaces, other punctuation and other capitals. The carrier was given the
 // reply without Markdown, so the words of the reply are compared as they are said (SpokenMarkdown).
 //
-// Invariant: the work is that of the reply's length.
+// Invariant: the work is proportional to the reply's length.
 
 import Codec
 
@@ -15,8 +15,9 @@ enum HeardWords {
     /// longer search would only cost time.
     private static let maxBytes = 256
 
-    /// The text up to the end of the words that were heard; nil: it does not have them. Where it has
-    /// them several times, the first counts: no more is claimed to be heard than is certain.
+    /// The text up to the end of the words that were heard, or nil where it does not have them.
+    /// Where it has them several times, the first place counts: no more is reported as heard than
+    /// is certain.
     static func prefix(of text: String, through heard: String) -> String? {
         let wanted = lastWords(of: heard)
         guard !wanted.isEmpty else { return heard.utf8.count > maxBytes ? nil : "" }
@@ -31,14 +32,16 @@ enum HeardWords {
         return words(of: end).dropFirst()
     }
 
-    /// Where the wanted words end in a text, or as many of the last of them as it has in a row.
+    /// Where the wanted words end in a text. Where the text does not have all, the longest run of
+    /// the last ones counts.
     private static func end(
         of wanted: ArraySlice<String>, in all: [SpokenMarkdown.Word]
     ) -> Int? {
         let lengths = commonLengths(of: wanted.reversed(), in: all.reversed().map(\.letters))
         var most = min(minWords, wanted.count)
         var end: Int?
-        // From the end of the text: of places with as many words, the first of the text counts.
+        // The search begins at the end of the text, so that among places with the same number of
+        // words the first one in the text counts.
         for (index, length) in lengths.enumerated() where length >= most {
             most = length
             end = all[all.count - 1 - index].end

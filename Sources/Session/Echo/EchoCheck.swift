@@ -27,7 +27,7 @@ final class EchoCheck {
     /// - Parameter lead: how far audio is sent ahead of its playing.
     init(lead: Duration) { self.lead = lead }
 
-    /// By how much the echo is late, in milliseconds; nil: not known.
+    /// By how much the echo is late, in milliseconds, if that is known.
     var delayMilliseconds: Int? {
         path.delay.map {
             SampleRate.hz48000.milliseconds(ofSamples: $0 * SpeechBands.frameLength)

@@ -9,7 +9,7 @@
 // be, in bands and moments in which the reply is soft, is the user's. Speech has enough of those
 // even where it is the softer voice.
 //
-// Invariant: before a delay is learned nothing is explained.
+// Invariant: before a delay is learned, no input counts as echo.
 
 /// The learned echo of one session.
 struct EchoPath {
@@ -22,9 +22,10 @@ struct EchoPath {
 
     /// Correlation that a delay is believed at.
     private static let minCorrelation: Float = 0.85
-    /// By how much the correlation must exceed that at all delays that are not neighbours.
+    /// By how much the correlation must exceed the correlations at all delays that are not
+    /// neighbours.
     private static let minProminence: Float = 0.2
-    /// Frames in a row in which all of that must hold. 20: 320 ms.
+    /// Frames in a row in which all these conditions must hold. 20: 320 ms.
     private static let minFramesInARow = 20
     /// Correlation below which a delay is forgotten.
     private static let leastCorrelation: Float = 0.7
@@ -45,7 +46,7 @@ struct EchoPath {
     /// Decibels by which a gain follows the input in a frame.
     private static let gainStep: Float = 0.3
 
-    /// Frames by which the echo is late; nil: not known.
+    /// Frames by which the echo is late, if that is known.
     private(set) var delay: Int?
     /// The candidate delay, and for how many frames it has been the best.
     private var candidate: (delay: Int, frames: Int) = (0, 0)
@@ -89,7 +90,7 @@ struct EchoPath {
         let isLikely =
             correlation > Self.minCorrelation
             && evidence.prominence(of: best) >= Self.minProminence
-        // A delay between two frames alternates between both.
+        // The best frame alternates where the true delay lies between two frames.
         let isSame = abs(best - candidate.delay) <= 1
         candidate = (best, isLikely ? (isSame ? candidate.frames + 1 : 1) : 0)
         guard candidate.frames >= Self.minFramesInARow, best != delay else { return }

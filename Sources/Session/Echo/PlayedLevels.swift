@@ -10,7 +10,7 @@
 
 import Codec
 
-/// The levels of reply audio, from 0.6 s ago to the end of what was sent.
+/// The levels of reply audio, from 0.6 s ago to the end of the audio that was sent.
 struct PlayedLevels {
     /// Frames behind now that can be asked for. 44: 700 ms.
     static let past = 44
@@ -19,11 +19,11 @@ struct PlayedLevels {
     private var ring: [SIMD8<UInt8>]
     /// When the playing clock stood at 0, holds left out.
     private var origin: Instant
-    /// Where on that clock what was sent ends, in samples at 48 kHz.
+    /// Where on that clock the audio that was sent ends, in samples at 48 kHz.
     private var end = 0
     /// The first frame that is kept.
     private var firstFrame = 0
-    /// Where the clock stands still; nil: it runs.
+    /// Where the clock stands still, or nil where it runs.
     private var heldAt: Int?
     private var bands: SpeechBands?
     /// The last frame that was not silent.
@@ -99,7 +99,7 @@ struct PlayedLevels {
     /// The client falls silent.
     mutating func hold(at now: Instant) { heldAt = max(0, position(at: now)) }
 
-    /// The reply goes on: so much of what was sent is sent again, in samples at 48 kHz.
+    /// Resumes the reply. The last samples that were sent, at 48 kHz, are sent again.
     mutating func goOn(with again: Int, at now: Instant) {
         guard heldAt != nil else { return }
         heldAt = nil
@@ -109,7 +109,7 @@ struct PlayedLevels {
         firstFrame = max(firstFrame, position / SpeechBands.frameLength)
     }
 
-    /// Nothing of what is to come will be played.
+    /// Stops: audio after this instant will not be played.
     mutating func stop(at now: Instant) {
         let position = max(0, position(at: now))
         end = min(end, position)

@@ -1,4 +1,5 @@
-// What the codecs of a shard's sessions share: work space, idle codecs, phrases that were spoken.
+// The common parts of the codecs of a shard's sessions: work space, idle codecs, phrases that were
+// spoken.
 
 import Codec
 

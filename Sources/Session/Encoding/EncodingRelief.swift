@@ -25,7 +25,7 @@ public struct EncodingRelief: Equatable, Sendable {
     /// No relief.
     public init() {}
 
-    /// A second has passed, of which the shard was busy this share, 0…1.
+    /// Takes the share of the last second in which the shard was busy, 0…1.
     public mutating func handle(busyShare share: Double) {
         if share > Self.overloadedShare {
             reduction = Self.most

@@ -37,7 +37,7 @@ struct ItemSpeechQueue {
     private(set) var count = 0
     /// Bytes of the chunks that wait, each a block of its own.
     private var chunkBytes = 0
-    /// Bytes of all of it.
+    /// Bytes of the whole queue.
     var heldBytes: Int { chunks.heapBytes + chunkBytes + recording.heapBytes }
     /// Ends of phrases that wait.
     private var phraseEnds = 0
@@ -49,12 +49,13 @@ struct ItemSpeechQueue {
     /// Whether the first phrase is complete: nothing more will be added to it.
     var hasCompletePhrase: Bool { phraseEnds > 0 }
 
-    /// The length of so many samples at a rate; rounded down where the rate does not divide 48 kHz.
+    /// The length of this many samples at a rate, rounded down where the rate does not divide 48
+    /// kHz.
     static func length(ofSamples samples: Int, at rate: SampleRate) -> Int {
         samples * Self.rate.hertz / rate.hertz
     }
 
-    /// The form of the speech that leaves next; nil: none waits.
+    /// The form of the speech that leaves next, or nil where none waits.
     var head: Head? {
         guard case .speech(let chunk) = chunks.first else { return nil }
         return switch chunk.payload {
@@ -75,8 +76,8 @@ struct ItemSpeechQueue {
         return length
     }
 
-    /// The phrase that is being added is complete; its last frame is filled up with silence.
-    /// - Parameter key: what to keep it under, or nil.
+    /// Completes the phrase that is being added. Its last frame is filled up with silence.
+    /// - Parameter key: the key in the cache, or nil where it is not kept.
     /// - Returns: the length of that silence.
     mutating func endPhrase(key: PhraseKey?) -> Int {
         let frames = (phraseLength + Self.frameLength - 1) / Self.frameLength

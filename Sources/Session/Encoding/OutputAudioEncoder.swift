@@ -24,7 +24,7 @@ final class OutputAudioEncoder {
     private var opusRate: SampleRate?
     private var resampler: Resampler?
     /// The samples at the front of the work space that the last payload was made of, and their
-    /// rate; nil: it was a packet of the speech service.
+    /// rate. Nil where the payload was a packet of the speech service.
     private(set) var source: (count: Int, rate: SampleRate)?
     /// Whether something was mixed into the last packet.
     private var isMixed = false
@@ -68,7 +68,7 @@ final class OutputAudioEncoder {
 
     /// Takes speech from the head of a queue and encodes it: at most `maxFrames` frames, fewer
     /// where the format or the work space requires it.
-    /// - Parameter beep: is mixed into what is due of the speech; nil: nothing is.
+    /// - Parameter beep: is mixed into the speech that is due, if there is a beep.
     /// - Returns: one Opus packet, or a run of PCM or G.711; and how long it lasts, on the queue's
     ///   timeline.
     func encodeNext(
@@ -134,7 +134,7 @@ final class OutputAudioEncoder {
     }
 
     /// Makes the coders for samples of a rate.
-    /// - Parameter relief: what a busy shard takes off the complexity.
+    /// - Parameter relief: how much a busy shard lowers the complexity.
     private func prepare(for rate: SampleRate, relief: Int) throws(AgentError) {
         let complexity = max(0, settings.complexity - relief)
         guard rate != inputRate || complexity != self.complexity else { return }
@@ -177,7 +177,7 @@ final class OutputAudioEncoder {
     }
 
     /// Mixes the tone into the packet at the head of the queue. The decoder begins with the tone,
-    /// which covers that it knows nothing of the packets before.
+    /// which masks that the decoder does not know the packets before.
     private func mixPacket(
         of queue: inout ItemSpeechQueue, with beep: RecordingBeep, _ space: CodecSpace
     ) throws(AgentError) -> [UInt8] {

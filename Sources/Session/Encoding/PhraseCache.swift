@@ -13,7 +13,7 @@ struct PhraseKey: Hashable, Sendable {
     var voice: String
     var speed: Double
     var language: String?
-    /// How it is encoded; nil: as it came from the synthesiser.
+    /// How it is encoded. Where nil, it is kept as it came from the synthesiser.
     var opus: ResolvedOpusSettings?
 
     /// Bytes of its texts.
@@ -68,7 +68,7 @@ struct PhraseCache {
 
     /// The share of the cache that one phrase may take; a longer one would evict too many others.
     private static let maxShare = 8
-    /// Bytes of an entry beside its text and its speech.
+    /// Bytes of an entry in addition to its text and its speech.
     private static let overhead = 256
 
     private let maxBytes: Int

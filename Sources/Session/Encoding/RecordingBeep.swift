@@ -13,7 +13,7 @@ final class RecordingBeep {
     /// 1,400 Hz for 200 ms: the recorder's warning tone of telephony (47 CFR 64.501).
     static let hertz = 1_400
     static let milliseconds = 200
-    /// A tenth of full scale: heard beside speech, and not over it.
+    /// A tenth of full scale: the tone is heard beside speech, and does not cover it.
     private static let amplitude = 3_000.0
 
     private let interval: Duration
@@ -39,8 +39,8 @@ final class RecordingBeep {
         next = now + interval
     }
 
-    /// Adds what is due of the tone to samples of whole milliseconds.
-    /// - Returns: whether that is anything.
+    /// Adds the part of the tone that is due to samples of whole milliseconds.
+    /// - Returns: whether it has added anything.
     func mix(into samples: UnsafeMutableBufferPointer<Int16>, rate: SampleRate) -> Bool {
         guard isSounding else { return false }
         let begin = rate.samples(inMilliseconds: Self.milliseconds - leftMilliseconds)

@@ -1,8 +1,8 @@
 // How much audio may be made up for lost packets. A gap in the numbers claims that time has passed,
-// so no more of it is filled than has passed by the clock. Else a few bytes whose numbers jump
-// would cost what minutes of audio cost. PacketOrder finds the gaps, OpusInput fills them.
+// so no more of it is filled than has passed by the clock. Otherwise a few bytes whose numbers jump
+// would cost as much as minutes of audio. PacketOrder finds the gaps, OpusInput fills them.
 //
-// Invariant: what is made up is at most `maxSamples` and the time since the first gap.
+// Invariant: the audio that is made up is at most `maxSamples` and the time since the first gap.
 
 import Codec
 

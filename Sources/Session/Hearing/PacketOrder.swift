@@ -5,7 +5,7 @@
 struct PacketOrder {
     /// The place of a packet in its stream.
     enum Place: Equatable {
-        /// The next one, after so many that did not come.
+        /// The next packet, and how many before it did not come.
         case next(missing: Int)
         /// A duplicate, or one whose place has been filled already.
         case late

@@ -26,7 +26,8 @@ final class SpeechInput {
     /// Removes noise from the decoded audio; nil unless the session asks for it.
     private var reducer: NoiseReducer?
     private var noiseReduction: NoiseReduction?
-    /// The samples without noise, in the shard's work space, that `hearNextRun` has still to return.
+    /// The samples without noise, in the shard's work space, that `hearNextRun` has not returned
+    /// yet.
     private var reduced = 0..<0
     /// The part of a run that found no room in the buffer.
     private var unbuffered: [Int16] = []
@@ -37,9 +38,9 @@ final class SpeechInput {
     private let judgesProsody: Bool
     /// Timeline position up to which voice activity is known.
     private var analysed = 0
-    /// The place of the next window in the shard's batch; nil: it is not there.
+    /// The place of the next window in the shard's batch, if it is in it.
     private var batchPlace: Int?
-    /// The end of what had been heard when that window was put there.
+    /// The end of the audio that had been heard when that window was put into the batch.
     private var batchEnd = 0
     /// Whether a window waits in the shard's batch.
     var awaitsActivity: Bool { batchPlace != nil }
@@ -56,9 +57,9 @@ final class SpeechInput {
     private(set) var speechStart = 0
     /// Where its speech was noticed; without turn detection, where its audio starts.
     private(set) var onset = 0
-    /// The words of that speech as far as they are known; nil: there is no speech.
+    /// The words of that speech as far as they are known, or nil where there is no speech.
     private(set) var partial: PartialTranscript?
-    /// The rest of a long message; nil: all audio was heard.
+    /// The rest of a long message, or nil where all audio was heard.
     private(set) var unheard: UnheardAudio?
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(SpeechInput.self)
@@ -153,8 +154,9 @@ final class SpeechInput {
         return true
     }
 
-    /// Decodes and buffers the next run of samples of the message that was begun; nil: there are no
-    /// more. Where a run is not whole, `appendUnbuffered` takes its end once there is room.
+    /// Decodes and buffers the next run of samples of the message that was begun, or returns nil
+    /// where there are no more. Where a run is not whole, `appendUnbuffered` takes its end once
+    /// there is room.
     func hearNextRun(
         of payload: RawSpan, _ context: SessionContext
     ) throws(ClientEventError) -> HeardRun? {
@@ -234,7 +236,7 @@ final class SpeechInput {
     }
 
     /// The rest of a message waits for its share of another tick.
-    /// - Parameter hasOverflowed: whether some of the message has found no room already.
+    /// - Parameter hasOverflowed: whether the buffer had no room for a part of the message already.
     func wait(
         with rest: RawSpan, format: AudioFormat, eventID: String?, hasOverflowed: Bool
     ) {
@@ -242,7 +244,7 @@ final class SpeechInput {
         unheard?.hasOverflowed = hasOverflowed
     }
 
-    /// Nothing of that rest waits any more.
+    /// Drops the rest of the message, which waits no more.
     func endWaiting() { unheard = nil }
 
     /// Gives the decoder back if no audio has come for a while. Packets kept for decoding the next
@@ -263,8 +265,8 @@ final class SpeechInput {
         prosody.removeAll()
     }
 
-    /// When the speech in progress is over if no more audio comes: the silence counts that its turn
-    /// detection waits for. Nil: there is no speech, or the client ends it.
+    /// When the speech in progress is over if no more audio comes, which counts as the silence that
+    /// its turn detection waits for. Nil where there is no speech, or the client ends it.
     var silenceDeadline: Instant? {
         guard speechItemID != nil, let turnDetector, let lastAudio else { return nil }
         let left = SampleRate.hz16000.milliseconds(
@@ -323,7 +325,7 @@ final class SpeechInput {
         return change.map(Analysis.changed) ?? .unchanged
     }
 
-    /// The probability that the next window holds speech; nil: it waits in the batch.
+    /// The probability that the next window holds speech, or nil while it waits in the batch.
     private func judge(
         _ window: Range<Int>, _ batch: VoiceActivityBatch?, mayWait: Bool
     ) -> Float? {
@@ -388,8 +390,8 @@ final class SpeechInput {
 
     /// Asks for the words so far, where that is due.
     /// - Parameters:
-    ///   - wordsUse: what words are wanted for while they are spoken; nil: they are not.
-    ///   - hints: what the client says about them.
+    ///   - wordsUse: the purpose of words while they are spoken, or nil where they are not wanted.
+    ///   - hints: the client's hints for recognising them.
     func hypothesize(
         wordsUse: HypothesisUse?, hints: TranscriptionParameters?, _ context: SessionContext
     ) {
@@ -423,12 +425,13 @@ final class SpeechInput {
         return showsWords ? partial?.agreement.confirm(text) : nil
     }
 
-    /// All words of the speech in progress; nil: they are not known, or more has been said since.
+    /// All words of the speech in progress, or nil where they are not known, or the user has spoken
+    /// on since.
     var wordsBeforeSilence: String? {
         turnDetector.flatMap { partial?.words(upTo: $0.lastSpeechEnd) }
     }
 
-    /// A hypothesis could not be had.
+    /// Handles a hypothesis that has failed.
     func handleHypothesisFailed() { partial?.handleFailure() }
 
     /// Without speech, only the padding before a possible onset is kept, and the audio that voice
@@ -483,7 +486,7 @@ final class SpeechInput {
             turnDetector = after.turnDetection.map { TurnDetector($0) }
             activity = nil
             prosody.removeAll()
-            // Audio from before stays in the buffer; only what comes is analysed.
+            // Earlier audio stays in the buffer. Only new audio is analysed.
             analysed = buffer.end
             if speechItemID != nil { turnDetector?.resume(at: buffer.end) }
         }

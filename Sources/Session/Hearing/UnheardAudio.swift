@@ -15,7 +15,7 @@ final class UnheardAudio {
     private var heard = 0
     /// The format of the message.
     let format: AudioFormat
-    /// Of the event that brought it; errors name it.
+    /// The id of the event that brought it. Errors name it.
     let eventID: String?
     /// Whether some of the message found no room in the buffer.
     var hasOverflowed = false

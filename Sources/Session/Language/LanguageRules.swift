@@ -7,7 +7,7 @@
 
 import Codec
 
-/// The words of one language, by what they tell. A class: its users store one pointer.
+/// The words of one language, by their meaning for a turn. A class: its users store one pointer.
 final class LanguageRules: Sendable {
     /// Words at the end of a transcript that tell whether the turn is over.
     let turnEnds: TurnEndWords
@@ -33,7 +33,7 @@ final class LanguageRules: Sendable {
     /// The languages that have rules of their own, by their codes (ISO 639-1).
     private static let byCode = ["en": english]
     /// The rules for a language that has none of its own. Only marks tell whether a turn is over:
-    /// its words would be taken for English ones ("an" ends a German sentence). Assents and
+    /// its words would be mistaken for English ones ("an" ends a German sentence). Assents and
     /// abbreviations are those of English, many of which are written the same elsewhere ("okay",
     /// "Dr.").
     private static let common = LanguageRules(
@@ -41,14 +41,15 @@ final class LanguageRules: Sendable {
         millisecondsPerByte: english.millisecondsPerByte)
 
     /// The rules for a language.
-    /// - Parameter language: as a client names it, such as "en-GB"; nil: it is not known, and
-    ///   English is taken, as the embedded recogniser hears it.
+    /// - Parameter language: as a client names it, such as "en-GB". Where nil, it is not known, and
+    ///   the rules are those of English, which the embedded recogniser hears.
     static func rules(for language: String?) -> LanguageRules {
         guard let language else { return english }
         return byCode[Phrase.primary(language)] ?? common
     }
 
-    /// Numbers that are spelt out, in all languages: a record does not say which one a number is in.
+    /// Numbers that are spelt out, in all languages: a record does not tell the language of a
+    /// number.
     static let spokenNumbers = byCode.values.reduce(into: Set<String>()) {
         $0.formUnion($1.turnEnds.numbers.union($1.turnEnds.roundNumbers))
     }
@@ -89,7 +90,7 @@ struct TurnEndWords {
 struct AssentWords {
     /// Single words.
     var words: Set<String> = []
-    /// The same of more than one word.
+    /// The same for phrases of more than one word.
     var phrases: [[String]] = []
 }
 

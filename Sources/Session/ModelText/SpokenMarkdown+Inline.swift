@@ -10,7 +10,7 @@ extension SpokenMarkdown {
     /// Characters of an address, and of a tag, that are held back at most.
     private static let maxTarget = 2_048
     private static let maxTag = 256
-    /// The same of a label that may be a citation.
+    /// The same for a label that may be a citation.
     private static let maxLabel = 16
 
     /// Reads a character of a line.
@@ -66,7 +66,7 @@ extension SpokenMarkdown {
         for piece in takeHeld() { emit(piece) }
     }
 
-    /// The line is complete: what is held back is decided.
+    /// Ends the line, and decides what the held-back text is.
     mutating func endWords() {
         // Text that is read again may hold something back itself.
         while hold != .nothing {
@@ -89,7 +89,7 @@ extension SpokenMarkdown {
 
     // MARK: Links
 
-    /// `[^1]` and `[1](url)` are citations, and left out. Of other brackets the content stays.
+    /// `[^1]` and `[1](url)` are citations, and left out. The content of other brackets stays.
     private mutating func takeInLabel(_ piece: Piece) {
         let isCitation = label.first?.scalar == "^"
         if piece.scalar == "]" { return hold = .labelEnd }
@@ -104,7 +104,7 @@ extension SpokenMarkdown {
         label.append(piece)
     }
 
-    /// No address follows the label: it is the text's.
+    /// Ends a label that no address follows: it is part of the text.
     private mutating func endLabel(isClosed: Bool) {
         let pieces = label
         label = []

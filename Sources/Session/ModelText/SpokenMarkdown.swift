@@ -8,8 +8,8 @@
 // written (`append`). HeardWords finds in the reply what such a carrier has said (`words`).
 // SpokenMarkdown+Inline has what stands within a line.
 //
-// Invariant: every input gives some output, the same however it is cut. Each character is looked at a
-// bounded number of times: what is held back and turns out to be plain text is read again once.
+// Invariant: every input gives some output, the same however it is cut. Each character is looked at
+// a bounded number of times: text that is held back and proves to be plain is read again once.
 
 import Codec
 
@@ -110,8 +110,8 @@ package struct SpokenMarkdown {
         return markdown.append(text) + markdown.finish()
     }
 
-    /// More of a text.
-    /// - Returns: what can be said of it so far; may be empty.
+    /// Takes more of a text.
+    /// - Returns: the part that can be spoken now. It may be empty.
     package mutating func append(_ text: String) -> String {
         read(text)
         return takeOutput()
@@ -296,7 +296,8 @@ package struct SpokenMarkdown {
         }
     }
 
-    /// Within the line that opens a block of code. Another fence in the same line makes a span of it.
+    /// Takes a piece of the line that opens a block of code. Another fence in the same line makes a
+    /// span of it.
     private mutating func takeBehindFence(_ piece: Piece) {
         held.append(piece)
         ticks = piece.scalar == "`" ? ticks + 1 : 0
@@ -331,7 +332,7 @@ package struct SpokenMarkdown {
         return held
     }
 
-    /// Reads what was held back.
+    /// Reads the text that was held back.
     mutating func readAgain(_ pieces: [Piece], as place: Place) {
         self.place = place
         for piece in pieces { take(piece) }

@@ -27,8 +27,8 @@ extension Unicode.Scalar {
         }
     }
 
-    /// Whether it is a picture: an emoji, a dingbat, a box. Signs of the text such as `©`, `™`, `°`
-    /// and `℃` are none.
+    /// Whether it is a picture: an emoji, a dingbat, a box. Signs such as `©`, `™`, `°` and `℃`
+    /// belong to the text and are no pictures.
     var isPicture: Bool {
         guard value >= 0x2190 else { return false }
         if value < 0x2C00 || value >= 0x1F000 {

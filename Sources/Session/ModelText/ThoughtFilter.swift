@@ -3,8 +3,9 @@
 // neither shown, nor spoken, nor kept for the next request, and neither are the tags.
 //
 // A tag in code, between backquotes, is text. A thought ends with the first closing tag of any
-// spelling, or with the message. A closing tag without an opening one is left out alone: what came
-// before it has been shown by then. White space that a message begins with waits for its first word.
+// spelling, or with the message. Where a closing tag has no opening one, only the tag is left out:
+// the text before it was already shown. White space that a message begins with waits for its first
+// word.
 //
 // Invariant: the result depends on the text alone, however it is cut into deltas. Held back is a tag
 // that is not complete, at most `ThoughtTag.maxBytes`, and white space. Each byte is looked at three times

@@ -52,7 +52,7 @@ struct ThoughtTag {
     private let closer: [UInt8]
     private var matchedCloser = 0
 
-    /// A tag may begin with this byte; nil: none does.
+    /// Begins a tag that may start with this byte, or returns nil where none does.
     init?(beginningWith byte: UInt8) {
         switch byte {
         case UInt8(ascii: "<"): closer = Self.closingAngle

@@ -20,15 +20,15 @@ public protocol AgentHost: Sendable {
     ) async throws -> Result
 
     /// Runs CPU-heavy work that yields pieces as it goes; `each` receives them on the shard.
-    /// `yield` returns false once no more pieces are wanted.
+    /// `yield` returns false once the consumer needs no more pieces.
     /// - Throws: what `work` throws, or `AgentError.overloaded` when the pool's queue is full.
     func compute<Element: Sendable>(
         yielding work: @escaping @Sendable (_ yield: (Element) -> Bool) throws -> Void,
         each: @Sendable (Element) async throws -> Void
     ) async throws
 
-    /// Jobs for each thread of the worker pool, running or waiting, rounded down. Work that has a
-    /// cheaper form may take it where there are many. By default there are none.
+    /// Jobs for each thread of the worker pool, running or waiting, rounded down. Where there are
+    /// many, work that has a cheaper form may use that. By default there are none.
     var computeBacklog: Int { get }
 
     /// Sends an HTTP request on the shard's own event loop and returns once the head of the
@@ -73,20 +73,20 @@ extension AgentHost {
     /// No job waits.
     public var computeBacklog: Int { 0 }
 
-    /// Time does not pass.
+    /// By default time does not pass.
     public func now() async -> Instant { Instant(nanoseconds: 0) }
 
-    /// There is none.
+    /// By default there is no Redis client.
     public func redis(
         at address: RedisAddress, for purpose: String
     ) throws(AgentError) -> any RedisCommands {
         throw .unavailable(message: "This server has no Redis client.")
     }
 
-    /// Nothing is counted.
+    /// By default nothing is counted.
     public func charge(_ bytes: Int) {}
 
-    /// Nothing is reported.
+    /// By default nothing is reported.
     public func report(_ fault: ServiceFault) {}
 
     /// Nothing is known.
@@ -100,9 +100,9 @@ extension AgentHost {
         Task { await work(self) }
     }
 
-    /// Books what is used now instead of what was booked before, if the difference is 1 KiB or
-    /// more: less is within the estimate of a task.
-    /// - Parameter charged: what was booked last.
+    /// Charges the present use instead of the earlier charge, if the difference is 1 KiB or more:
+    /// less is within the estimate of a task.
+    /// - Parameter charged: the last charge.
     public func charge(_ bytes: Int, insteadOf charged: inout Int) {
         guard abs(bytes - charged) >= 1_024 else { return }
         charge(bytes - charged)
@@ -125,7 +125,7 @@ public struct UpstreamRequest: Sendable {
     /// Limit of the time until the answer's end; nil for none, the default. While the transfer is
     /// paused for a slow consumer it does not run.
     public var totalTimeout: Duration?
-    /// A field of the answer's head that `UpstreamResponse.header` is to know; nil: none.
+    /// A field of the answer's head that `UpstreamResponse.header` is to know, if there is one.
     public var keptHeader: String?
     /// Whether only public addresses may be reached: for URLs that a client has named, who must not
     /// reach the server's own network through it. False: any address, the default.
@@ -172,9 +172,9 @@ public protocol UpstreamResponse: AnyObject, Sendable {
     /// - Throws: `AgentError.upstream` when the transfer breaks, or `CancellationError`.
     func nextChunk() async throws -> [UInt8]?
 
-    /// Says that the answer is complete, but for what may be left out. The transfer then ends by
-    /// itself or after `limit`, as if the service had ended it. Dropping the last reference does
-    /// not end it before, because its connection may serve the next request. Called once; does
+    /// Says that the answer is complete, except for parts that may be left out. The transfer then
+    /// ends by itself or after `limit`, as if the service had ended it. Dropping the last reference
+    /// does not end it before, because its connection may serve the next request. Called once; does
     /// nothing by default.
     func expectEnd(within limit: Duration)
 }
@@ -183,13 +183,13 @@ extension UpstreamResponse {
     /// The media type of the body is not known.
     public var contentType: String? { nil }
 
-    /// It points nowhere.
+    /// By default there is none.
     public var location: String? { nil }
 
-    /// Nothing is asked for.
+    /// By default nothing is asked for.
     public var retryAfter: Duration? { nil }
 
-    /// The transfer goes on.
+    /// By default the transfer goes on without such a limit.
     public func expectEnd(within limit: Duration) {}
 
     /// No field is kept.
@@ -206,10 +206,11 @@ public enum AgentError: Error, Equatable, Sendable {
     case overloaded
     /// A quota of the caller is used up; `message` names it and says when to come back.
     case quotaUsedUp(message: String, retryAfter: Duration)
-    /// The model has too many requests: those that wait for it are as many as may, or the service
-    /// says so. `retryAfter` is when another may succeed, of the service `detail` is what it said.
+    /// The model has too many requests: as many wait for it as may, or the service says so.
+    /// `retryAfter` is when another request may succeed, `detail` the service's own words.
     case rateLimited(retryAfter: Duration, detail: String = "")
-    /// A model or speech service failed: HTTP status (0 when none came) and what it said.
+    /// A model or speech service failed: the HTTP status (0 when none came) and the service's
+    /// words.
     case upstream(status: Int, message: String)
     /// A service reported an error within an answer that had begun with a 2xx status. `status` is
     /// that of the same error before an answer (0 where it is unknown), `message` is the service's.
@@ -241,8 +242,8 @@ public enum AgentError: Error, Equatable, Sendable {
         }
     }
 
-    /// A sentence for the client. Of what a service said it tells nothing, and not where the
-    /// service is: services repeat keys and addresses in their errors.
+    /// A sentence for the client. It has neither the service's own words nor its address: services
+    /// repeat keys and addresses in their errors.
     public var message: String {
         switch self {
         case .unavailable(let message), .unknownModel(let message),

@@ -2,7 +2,7 @@
 
 import Codec
 
-/// A part of what the user says in one message.
+/// A part of one message of the user.
 public enum UserPart: Equatable, Sendable {
     case text(String)
     /// An `https:` URL, or a `data:` URL with base64; only for a model that sees.
@@ -49,8 +49,8 @@ public struct TurnIdentity: Equatable, Sendable {
     /// The caller: the name of a key, the subject of a token; nil without credentials. The server
     /// knows it, the session does not.
     public var subject: String?
-    /// The telephone call that the session is of; nil: it is of none. The server knows it, the session
-    /// does not.
+    /// The telephone call of the session, if it has one. The server sets it: the session does not
+    /// know it.
     public var call: TelephoneCall?
 
     /// Creates the identity of a turn.
@@ -109,7 +109,7 @@ public struct ModelRequest: Equatable, Sendable {
     public var tools: [FunctionTool]
     /// Whether and which function must be called.
     public var toolChoice: ToolChoice
-    /// Whether several calls may come in one reply; nil: the model's default.
+    /// Whether several calls may come in one reply. The default is the model's.
     public var parallelToolCalls: Bool?
     /// Limit of the reply's tokens, or nil.
     public var maxOutputTokens: Int?
@@ -117,8 +117,8 @@ public struct ModelRequest: Equatable, Sendable {
     public var turn: TurnIdentity?
     /// The part of the newest reply that was heard. It is nil where the reply was not cut.
     public var heard: HeardReply?
-    /// The newest memento of the conversation, last, and the newest one whose reply was heard
-    /// whole; one where they are the same, none where no agent gave one.
+    /// Mementos of the conversation: the newest one, last, and the newest one whose reply was heard
+    /// completely. There is one where they are the same, and none where no agent gave any.
     public var mementos: [AgentMemento] = []
 
     /// Creates a request.
@@ -143,8 +143,8 @@ public enum ModelDelta: Equatable, Sendable {
     case text(String)
     /// A function call begins.
     case functionCallStarted(callID: String, name: String)
-    /// More of the JSON arguments of the call that began last. A call without any, or with `null`,
-    /// has an empty object; the session sees to it (CallArguments).
+    /// More of the JSON arguments of the call that began last. For a call without any, or with
+    /// `null`, the session makes an empty object (CallArguments).
     case functionCallArguments(String)
     /// The tokens that the reply took; may come once, at any time.
     case usage(inputTokens: Int, cachedTokens: Int, outputTokens: Int)
@@ -164,7 +164,8 @@ extension ModelDelta {
     /// takes 16 such pieces of a response.
     package static let maxTextBytes = 2 << 10
 
-    /// Takes a piece of a text that is too long to be given at once; nil: it is not.
+    /// Takes a piece of a text that is too long to be given at once, or returns nil where it is
+    /// not.
     package mutating func takePiece() -> ModelDelta? {
         guard case .text(let text) = self, text.utf8.count > Self.maxTextBytes else { return nil }
         var end = text.utf8.index(text.startIndex, offsetBy: Self.maxTextBytes)
@@ -239,16 +240,16 @@ public protocol LanguageModel: Sendable {
 }
 
 extension LanguageModel {
-    /// It reads transcripts.
+    /// By default it reads transcripts.
     public var hearsAudio: Bool { false }
 
-    /// It sees nothing.
+    /// By default it sees no images.
     public var seesImages: Bool { false }
 
-    /// There is no service.
+    /// By default there is no service to check.
     public func checkServices(on host: any AgentHost) async {}
 
-    /// It counts nothing.
+    /// By default nothing is counted.
     public var providers: [ModelProviderCounts] { [] }
 
     /// All names are the same to it.

@@ -13,7 +13,7 @@ public protocol RecordingKeeper: Sendable {
     /// Its counts now.
     var counts: RecordingCounts { get }
 
-    /// Writes what waits, closes all files, and ends. It may take seconds.
+    /// Writes the audio that waits, closes all files, and ends. It may take seconds.
     func shutdown()
 }
 
@@ -25,8 +25,7 @@ public struct RecordingChunk: Sendable {
         case more
         /// Nothing: the recording is complete.
         case end
-        /// Nothing, and nothing that was recorded of the session is wanted: the user has withdrawn
-        /// the consent.
+        /// Nothing, and the recording is to be deleted: the user has withdrawn the consent.
         case discard
     }
 
@@ -93,11 +92,11 @@ public struct RecordedAudio: Equatable, Sendable {
     /// Bytes of the runs and of what describes them: a run may be a single sample.
     var size: Int { bytes.count + runs.count * MemoryLayout<Run>.stride }
 
-    /// Appends a run. One that is no packet, or no whole number of samples, is left out; the time of
-    /// such a packet counts as lost.
+    /// Appends a run. A run that is no packet, or no whole number of samples, is left out. The time
+    /// of such a packet counts as lost.
     /// - Parameters:
     ///   - missing: packets like this that were lost before it.
-    ///   - end: when it had come, or had been played, to its end.
+    ///   - end: when it had completely come, or had been played to its end.
     public mutating func append(
         _ payload: RawSpan, format: AudioFormat, missing: Int = 0, end: Instant
     ) {
@@ -127,7 +126,7 @@ extension AudioFormat {
     }
 }
 
-/// The counts of a keeper since the start, and what is open or waits now.
+/// The counts of a keeper since the start, and the open and waiting ones now.
 public struct RecordingCounts: Equatable, Sendable {
     /// Recordings in progress.
     public var open = 0

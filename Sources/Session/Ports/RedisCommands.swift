@@ -8,9 +8,9 @@ import Codec
 public protocol RedisCommands: Sendable {
     /// Sends a command and returns its reply. Commands of one task are carried out in their order.
     /// A script is loaded before its first use on a connection.
-    /// - Parameter timeout: the longest wait for the reply; nil: 1 s. `.zero`: no limit, for commands
-    ///   that wait, such as `XREAD` with `BLOCK`. Replies come in order: a command that waits
-    ///   delays every later one on the same connection.
+    /// - Parameter timeout: the longest wait for the reply. Nil is 1 s. `.zero` sets no limit, for
+    ///   commands that wait, such as `XREAD` with `BLOCK`. Replies come in order: a command that
+    ///   waits delays every later one on the same connection.
     /// - Throws: `RedisError`; `.unavailable` and `.overloaded` at once.
     func send(_ command: RedisCommand, timeout: Duration?) async throws(RedisError) -> RedisValue
 }

@@ -1,8 +1,9 @@
 // What the server can tell an agent of the session that the agent works for: numbers that an
 // operator sees in `parley top`, for one session. AgentHost hands them out.
 
-/// How long the hops of one turn took, in whole milliseconds from the end of the user's speech; of
-/// a typed turn, from its request. Nil: the hop was not reached, or the turn has none.
+/// How long the hops of one turn took, in whole milliseconds from the end of the user's speech. In
+/// a typed turn they count from its request. A time is nil where its hop was not reached, or the
+/// turn does not have it.
 public struct TurnTimes: Equatable, Sendable {
     /// Until the transcript.
     public var transcript: Int?
@@ -25,7 +26,7 @@ public struct SessionFacts: Equatable, Sendable {
     public var openSessions: Int
     /// Bytes on the session's ledger.
     public var bytes: Int
-    /// The last turn that was answered, before the one that asks; nil: there is none.
+    /// The last turn that was answered, before the one that asks, if there is one.
     public var answeredTurn: TurnTimes?
 
     /// Creates facts.

@@ -76,15 +76,15 @@ extension SpeechRecognizer {
     /// Each utterance is recognised once.
     public var makesHypotheses: Bool { false }
 
-    /// The text comes at once.
+    /// By default the text comes in one piece.
     public func transcribe(
         _ utterance: Utterance, on host: any AgentHost,
         partial: @Sendable (String) async throws -> Void
     ) async throws -> String { try await transcribe(utterance, on: host) }
 
-    /// Nothing to load.
+    /// By default there is nothing to load.
     public func prepare(on host: any AgentHost) async {}
 
-    /// There is no service.
+    /// By default there is no service to check.
     public func checkRecognizer(on host: any AgentHost) async {}
 }

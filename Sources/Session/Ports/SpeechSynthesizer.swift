@@ -10,7 +10,7 @@ public struct SpeechRequest: Equatable, Sendable {
     public var voice: String
     /// Speaking rate, 0.25…1.5.
     public var speed: Double
-    /// The language of the conversation (ISO 639-1), as the client has named it; nil: it has not.
+    /// The language of the conversation (ISO 639-1), if the client has named it.
     public var language: String?
 
     /// Creates a request.
@@ -36,8 +36,8 @@ public struct SpeechChunk: Sendable {
     /// The audio of the run. One rate within one request, and packets before samples: Opus of a
     /// service that cannot be passed on any further is decoded from there on.
     public var payload: Payload
-    /// Whether another voice than the one that was asked for spoke it, because the workers were
-    /// busy. The phrase cache does not keep such a phrase.
+    /// Whether another voice than the requested one spoke it, because the workers were busy. The
+    /// phrase cache does not keep such a phrase.
     public var isSubstitute = false
 
     /// Creates a chunk of samples.
@@ -53,7 +53,7 @@ public struct SpeechChunk: Sendable {
         if case .samples(let samples, _) = payload { samples } else { [] }
     }
 
-    /// The rate of the samples; of encoded speech, the one that Opus counts in.
+    /// The rate of the samples. For encoded speech it is the rate in which Opus counts.
     public var rate: SampleRate {
         if case .samples(_, let rate) = payload { rate } else { .hz48000 }
     }
@@ -61,8 +61,8 @@ public struct SpeechChunk: Sendable {
 
 /// Turns text into speech.
 public protocol SpeechSynthesizer: ModelMemory {
-    /// Clauses that another voice spoke than the one that was asked for, since the start. Any thread.
-    /// 0, the default, where the voice is always the one that was asked for.
+    /// Clauses since the start that were spoken by another voice than the requested one. Any
+    /// thread. 0, the default, where the voice always is the requested one.
     var substitutedClauses: Int { get }
 
     /// Speaks a clause: calls `emit` for every run of samples, returns at the end.
@@ -83,12 +83,12 @@ public protocol SpeechSynthesizer: ModelMemory {
 }
 
 extension SpeechSynthesizer {
-    /// There are none.
+    /// By default there are none.
     public var substitutedClauses: Int { 0 }
 
-    /// Nothing to load.
+    /// By default there is nothing to load.
     public func prepareVoice(on host: any AgentHost) async {}
 
-    /// There is no service.
+    /// By default there is no service to check.
     public func checkSynthesizer(on host: any AgentHost) async {}
 }

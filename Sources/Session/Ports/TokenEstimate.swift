@@ -19,15 +19,15 @@ enum TokenEstimate {
     /// Tokens kept free for a reply without a limit of its own: the protocol's largest limit.
     static let replyTokens = 4_096
 
-    /// Of so many bytes of text.
+    /// Tokens of a text of this length.
     static func text(bytes: Int) -> Int { (bytes + bytesPerToken - 1) / bytesPerToken }
 
-    /// Of the user's audio, in samples at 16 kHz.
+    /// Tokens of the user's audio, given in samples at 16 kHz.
     static func audio(samples: Int) -> Int {
         samples * audioTokensPerSecond / SampleRate.hz16000.hertz
     }
 
-    /// Of the functions that a model may call.
+    /// Tokens of the functions that a model may call.
     static func tools(_ tools: [FunctionTool]) -> Int {
         tools.reduce(0) { sum, tool in
             let described = tool.description?.utf8.count ?? 0

@@ -8,9 +8,9 @@ import Codec
 public struct ToolServerPolicy: Equatable, Sendable {
     /// Which URLs clients may name.
     public enum ClientURLs: String, CaseIterable, Sendable {
-        /// None: clients name what the operator has configured.
+        /// None: clients name only the servers that the operator has configured.
         case off
-        /// Those whose host has a public address; never the server's own network.
+        /// Servers whose host has a public address, never those of the server's own network.
         case `public`
         /// Any, also this machine and its network.
         case any
@@ -63,7 +63,7 @@ public protocol ToolServerConnection: Sendable {
     /// - Parameters:
     ///   - id: names the call; used once.
     ///   - arguments: a JSON object as text.
-    /// - Returns: what the tool answered, as text.
+    /// - Returns: the tool's answer as text.
     /// - Throws: `MCPCallError`, `AgentError` or `CancellationError`.
     func call(
         _ name: String, arguments: String, id: String, on host: any AgentHost

@@ -37,21 +37,21 @@ final class PlayedTrack {
         }
     }
 
-    /// A run was sent.
+    /// Notes a run that was sent.
     /// - Parameter start: where it begins on the playout timeline.
     func noteSent(_ run: SentRun, at start: Int) {
         waiting.append(Waiting(start: start, run: run))
     }
 
-    /// Takes what has been heard.
+    /// Takes the audio that has been heard.
     func take() -> RecordedAudio {
         defer { played = RecordedAudio() }
         return played
     }
 
-    /// The timeline was heard to a position.
+    /// Notes that the timeline was heard to a position.
     /// - Parameters:
-    ///   - isCut: whether nothing more is heard of what waits.
+    ///   - isCut: whether the audio that waits is never heard.
     ///   - playedAt: when a position was played, by the client's reports and the pace of sending.
     func settle(
         heard: Int, isCut: Bool = false, at now: Instant, _ playedAt: (Int) -> Instant
@@ -69,19 +69,19 @@ final class PlayedTrack {
         if isCut { forget() }
     }
 
-    /// Audio that was sent from a position on is sent again, or will not be heard.
+    /// Takes back audio from a position on: it is sent again, or will not be heard.
     func rewind(to position: Int) {
         waiting.removeAll { $0.start >= position }
         known = nil
     }
 
-    /// Nothing that was sent so far is heard any more.
+    /// Forgets the audio that was sent so far: no more of it is heard.
     func forget() {
         waiting = []
         known = nil
     }
 
-    /// A run was heard in part. Samples are divided; a packet of Opus cannot be.
+    /// Records the part of a run that was heard. Samples are divided, a packet of Opus cannot be.
     private func recordBeginning(
         of first: Waiting, to heard: Int, isCut: Bool, _ end: Instant
     ) {
@@ -105,7 +105,7 @@ final class PlayedTrack {
             run.payload.span.bytes, format: run.format, samples: run.length, end: end)
     }
 
-    /// When a position was played: not before what was already known, and not after now.
+    /// When a position was played: not before the last known time, and not after now.
     private func time(of position: Int, at now: Instant, _ playedAt: (Int) -> Instant) -> Instant {
         var time = playedAt(position)
         if let known, position > known.position {
@@ -116,7 +116,7 @@ final class PlayedTrack {
 }
 
 extension Duration {
-    /// How long so many samples at 48 kHz last.
+    /// How long this many samples at 48 kHz last.
     static func samples(_ count: Int) -> Duration {
         let (nanoseconds, isFar) = count.multipliedReportingOverflow(by: 1_000_000)
         return .nanoseconds(isFar ? .max : nanoseconds / 48)

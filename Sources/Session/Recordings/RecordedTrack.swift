@@ -16,9 +16,9 @@ import Codec
 public struct RecordedTrack: Sendable {
     /// A piece of the track.
     public enum Piece: Equatable, Sendable {
-        /// Silence of so many samples at 48 kHz.
+        /// Silence of this many samples at 48 kHz.
         case silence(samples: Int)
-        /// Lost audio of so many samples at 48 kHz.
+        /// Lost audio of this many samples at 48 kHz.
         case loss(samples: Int)
         /// A packet of Opus, or samples.
         case audio(AudioFormat, ArraySlice<UInt8>, samples: Int)
@@ -49,7 +49,7 @@ public struct RecordedTrack: Sendable {
         self.jitter = jitter
     }
 
-    /// More of the side's audio.
+    /// Takes more of the side's audio.
     public mutating func append(_ audio: RecordedAudio) {
         if head > 0 {
             waiting.removeFirst(head)
@@ -64,8 +64,8 @@ public struct RecordedTrack: Sendable {
         }
     }
 
-    /// The next piece; nil: it is not known before more has come, or more time has passed.
-    /// - Parameter now: the time of the shard; nil: nothing more comes.
+    /// The next piece, or nil where it is not known before more has come, or more time has passed.
+    /// - Parameter now: the time of the shard, or nil where nothing more comes.
     public mutating func next(at now: Instant?) -> Piece? {
         guard head < waiting.count else { return nil }
         let (run, bytes) = waiting[head]
@@ -73,7 +73,7 @@ public struct RecordedTrack: Sendable {
             if head >= closed, lateness(of: run, after: position) > Self.tolerance,
                 let pause = pause(before: run)
             {
-                // While the end of the wait has not come, a later run may show that there is none.
+                // Before the end of the wait, a later run may show that there is no pause.
                 if let now, now < run.end + jitter { return nil }
                 position += pause
                 return .silence(samples: pause)
@@ -104,9 +104,9 @@ public struct RecordedTrack: Sendable {
         return Int(scaled / 1_000_000) - position - Int(run.samples)
     }
 
-    /// The pause before the run at the head: the least lateness, without what was lost, of it and
-    /// of those that came within the jitter after it. Nil means that one of them shows that there
-    /// is none.
+    /// The pause before the run at the head: the least lateness, without lost audio, of this run
+    /// and of those that came within the jitter after it. Nil means that one of these runs shows
+    /// that there is no pause.
     private mutating func pause(before first: RecordedAudio.Run) -> Int? {
         var end = position
         var least = Int.max
@@ -117,7 +117,7 @@ public struct RecordedTrack: Sendable {
             least = min(least, lateness(of: run, after: end))
             end += Int(run.samples)
             guard least > Self.tolerance else {
-                // Not looked at again for each run up to this one.
+                // The runs up to this one need not be examined again.
                 closed = index + 1
                 return nil
             }

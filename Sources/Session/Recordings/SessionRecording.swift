@@ -2,8 +2,8 @@
 // is played (PlayedTrack). About once a second VoiceSession takes a chunk of it for the keeper, which
 // does everything else. A recording changes nothing in the session: it listens.
 //
-// Invariant: a packet costs an append to a buffer that the recording owns; what is gathered is at most
-// what came in a second, or `maxChunkBytes` and one input.
+// Invariant: a packet costs an append to a buffer that the recording owns; it gathers at most the
+// audio of a second, or `maxChunkBytes` and one input.
 
 import Codec
 
@@ -21,7 +21,7 @@ final class SessionRecording {
     private let sessionID: String
     private let isContinued: Bool
     private var user = RecordedAudio()
-    /// When a chunk is next taken; nil: there is nothing to take.
+    /// When a chunk is next taken, or nil where there is nothing to take.
     private(set) var deadline: Instant?
 
     /// - Parameter isContinued: whether there may be other recordings of the session.
@@ -33,17 +33,17 @@ final class SessionRecording {
 
     private static let objectBytes =
         HeapBlock.object(SessionRecording.self) + HeapBlock.object(PlayedTrack.self)
-    /// Bytes of all of it.
+    /// Bytes of the whole recording.
     var heldBytes: Int { Self.objectBytes + user.heldBytes + agent.heldBytes }
 
-    /// A packet, or a run of samples, that the session hears.
+    /// Takes a packet, or a run of samples, that the session hears.
     /// - Parameter missing: packets that were lost before it.
     func noteUser(_ payload: RawSpan, format: AudioFormat, missing: Int?, at now: Instant) {
         user.append(payload, format: format, missing: missing ?? 0, end: now)
         plan(at: now)
     }
 
-    /// An input of the session is over: audio that it has made will be taken.
+    /// Plans to take the audio of an input of the session that is over.
     func plan(at now: Instant) {
         guard deadline == nil, !user.isEmpty || !agent.isEmpty else { return }
         deadline = now + Self.interval
@@ -55,7 +55,7 @@ final class SessionRecording {
         return deadline <= now || user.size + agent.size >= Self.maxChunkBytes
     }
 
-    /// Takes what has gathered.
+    /// Takes the audio that has gathered.
     func takeChunk(_ sequel: RecordingChunk.Sequel = .more, at now: Instant) -> RecordingChunk {
         defer {
             user = RecordedAudio()

@@ -4,7 +4,7 @@
 import Codec
 
 extension VoiceSession {
-    /// The recording in progress; nil: the session is not recorded.
+    /// The recording in progress, or nil where the session is not recorded.
     var recording: SessionRecording? {
         isRecorded ? context.recordings[ObjectIdentifier(self)] : nil
     }
@@ -12,8 +12,9 @@ extension VoiceSession {
     /// Begins to record the session. Nothing changes where it is recorded already. It makes no
     /// output.
     /// - Parameters:
-    ///   - beepInterval: how often a tone in the agent's speech says so; nil: never.
-    ///   - isContinued: whether there may be other recordings of the session, of other servers.
+    ///   - beepInterval: how often a tone in the agent's speech says that the session is recorded.
+    ///     Nil where it never does.
+    ///   - isContinued: whether other servers may have other recordings of the session.
     public func beginRecording(
         beepEvery beepInterval: Duration? = nil, isContinued: Bool = false, at now: Instant
     ) {
@@ -26,8 +27,8 @@ extension VoiceSession {
     }
 
     /// Ends the recording. It makes no output.
-    /// - Parameter discards: whether what was recorded is not wanted any more.
-    /// - Returns: its last chunk; nil: the session is not recorded.
+    /// - Parameter discards: whether the recording is to be deleted.
+    /// - Returns: its last chunk, or nil where the session is not recorded.
     public func endRecording(discards: Bool = false, at now: Instant) -> RecordingChunk? {
         guard let recording else { return nil }
         if let timeline = playback?.timeline {
@@ -43,7 +44,7 @@ extension VoiceSession {
         guard let recording else { return }
         recording.plan(at: now)
         guard recording.isDue(at: now) else { return }
-        // Of a reply that is held the client may yet report that it has heard less.
+        // The client may yet report that it has heard less of a reply that is held.
         if let timeline = playback?.timeline, !timeline.isHeld { timeline.settlePlayed(at: now) }
         context.outputs.append(.recorded(recording.takeChunk(at: now)))
     }

@@ -22,9 +22,9 @@ public struct RecordChange: Sendable {
     public var turns: [RecordedTurn] = []
     /// Whether it is the first of this session in this process.
     public var isFirst = false
-    /// Why the session has ended; nil: it goes on.
+    /// Why the session has ended, or nil where it goes on.
     public var end: SessionEnd?
-    /// How far the question about the session is; nil: none is asked.
+    /// The stage of the question about the session, if one is asked.
     public var afterCall: AfterCallStage?
 
     /// An item that was deleted, by the client or by the server.
@@ -46,7 +46,7 @@ public struct RecordChange: Sendable {
     }
 }
 
-/// How far the question about a session that is over is (`AfterCall`).
+/// The stage of the question about a session that is over (`AfterCall`).
 public enum AfterCallStage: Equatable, Sendable {
     /// With the session's end: an answer will follow.
     case asked
@@ -60,14 +60,14 @@ public struct SessionSummary: Sendable {
     public var startedAt: Instant
     /// Whether it began in another process.
     public var isContinued = false
-    /// The digest of the key or subject whose session it is, as hexadecimal digits; nil: callers are
-    /// not told apart.
+    /// The digest of the key or subject whose session it is, as hexadecimal digits. Nil where the
+    /// server does not tell callers apart.
     public var principal: String?
-    /// The caller's name: that of its key, or the subject of its token; nil: it has none.
+    /// The caller's name: that of its key, or the subject of its token, if it has one.
     public var subject: String?
-    /// The name of its agent; nil: it has none.
+    /// The name of its agent, if it has one.
     public var agent: String?
-    /// The telephone call that the session is; nil: it is none.
+    /// The telephone call of the session, if it has one.
     public var call: TelephoneCall?
     /// The model.
     public var model = ""
@@ -100,7 +100,7 @@ public struct RecordedItem: Sendable {
     public var addedAt: Instant
     /// All that the agent has written of a spoken reply, where it is known and more than was heard.
     public var written: String?
-    /// How a reply was spoken; nil: it is no spoken reply.
+    /// How a reply was spoken. Nil for any other item.
     public var speech: Speech?
     /// Whether it belongs to a response outside the conversation.
     public var isOutOfBand = false
@@ -155,7 +155,7 @@ public struct SessionEnd: Equatable, Sendable {
 
     /// The kind of end.
     public var reason: Reason
-    /// The close code (RFC 6455 §7.4) that was sent or received; nil: none.
+    /// The close code (RFC 6455 §7.4) that was sent or received, if there was one.
     public var closeCode: WebSocketCloseCode?
     /// The server's message. It is empty where there is none.
     public var message = ""

@@ -63,7 +63,7 @@ public enum RecordJSON {
         }
     }
 
-    /// What came of the question about a session.
+    /// The outcome of the question about a session.
     public static func afterCall(_ answer: AfterCallAnswer) -> String {
         text { json in
             json.object { json in

@@ -1,7 +1,7 @@
 // The port to what keeps records of conversations: a file, a database. The layer Records implements
 // it.
 
-/// Keeps what has changed of sessions. Any thread.
+/// Keeps the changes of sessions. Any thread.
 public protocol RecordKeeper: Sendable {
     /// Takes a change. It returns at once: the change is written by another thread.
     /// - Returns: false where too much waits to be written: the change is lost, unless the caller
@@ -24,7 +24,7 @@ public protocol RecordKeeper: Sendable {
 extension RecordKeeper {
     /// It has nothing to reload.
     public var isReloadable: Bool { false }
-    /// There is nothing to read.
+    /// By default there is nothing to read.
     public func reload() throws {}
 }
 

@@ -1,5 +1,5 @@
-// The port to what an operator reads of ended sessions: their records and their recordings. The layer
-// Records implements it. RecordKeeper and RecordingKeeper are the ports of what writes them.
+// The port through which an operator reads ended sessions: their records and their recordings. The
+// layer Records implements it. RecordKeeper and RecordingKeeper are the ports for writing them.
 
 /// A question about what is kept of sessions.
 public enum RecordQuestion: Equatable, Sendable {
@@ -34,7 +34,7 @@ public struct RecordSearch: Equatable, Sendable {
     public var text = ""
     /// The list begins behind this place. Nil means that it begins with the newest session.
     public var after: Place?
-    /// At most so many. 1…100.
+    /// The most records of a page. 1…100.
     public var limit = 50
 
     /// The newest 50.
@@ -57,7 +57,7 @@ public struct RecordingPiece: Equatable, Sendable {
     public let side: Side
     /// The first byte.
     public let offset: Int
-    /// At most so many bytes.
+    /// The most bytes to read.
     public let count: Int
 
     /// Creates a piece. `offset` and `count` are not negative.
@@ -76,7 +76,7 @@ public struct RecordListing: Equatable, Sendable {
     public var endedAt: Int
     /// Why it ended.
     public var endReason: String
-    /// JSON: what the session was, as `session` of its record.
+    /// JSON: the facts of the session, as `session` of its record.
     public var facts: String
     /// Responses that began.
     public var turns: Int
@@ -122,7 +122,7 @@ public enum RecordFinding: Equatable, Sendable {
     case piece([UInt8], of: Int)
     /// Nothing is kept of the session any more.
     case deleted
-    /// Nothing was kept of it.
+    /// There is no record of the session.
     case missing
     /// It has not ended, so that more is still written of it.
     case open
@@ -139,6 +139,6 @@ public protocol RecordLibrary: Sendable {
         _ question: RecordQuestion, answer: @escaping @Sendable (RecordFinding) -> Void
     ) -> Bool
 
-    /// Answers what waits, and ends.
+    /// Answers the questions that wait, and ends.
     func shutdown()
 }

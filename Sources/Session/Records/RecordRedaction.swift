@@ -1,5 +1,5 @@
-// Takes out of a record what its owner does not want to keep: digits, or all words. It is done before
-// anything is written to disk.
+// Removes from a record the text that its owner does not want to keep: digits, or all words. It is
+// done before anything is written to disk.
 
 import Codec
 
@@ -39,7 +39,7 @@ public enum RecordRedaction: String, CaseIterable, Sendable {
         }
     }
 
-    /// Of an object that loses all words nothing is left: its keys may be the model's own.
+    /// Nothing is left of an object that loses all words: its keys may be the model's own.
     private func redacted(_ data: RawJSON) -> RawJSON {
         guard self != .text, let object = try? JSONParser().parse(data.text) else {
             return RawJSON("\"\(Self.placeholder)\"")
@@ -97,7 +97,7 @@ public enum RecordRedaction: String, CaseIterable, Sendable {
         }
     }
 
-    /// A text without what is taken out.
+    /// A text without the removed parts.
     func redacted(_ text: String) -> String {
         switch self {
         case .none: text

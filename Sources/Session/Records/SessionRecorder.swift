@@ -1,9 +1,9 @@
-// Notes what of a session has changed, and hands it to a keeper once in a while. The shard tells it of
-// events and asks when the next change is due; VoiceSession+Records has what is read off the session.
+// Notes the changes of a session, and hands them to a keeper once in a while. The shard passes it
+// events and asks when the next change is due. VoiceSession+Records reads the session for it.
 //
-// Invariant: an item that was ever in the conversation is in a change before the session's end, and an
-// item whose reply is still being heard is in the next change again. A change that the keeper did not
-// take is made again with what has changed since.
+// Invariant: an item that was ever in the conversation is in a change before the session's end, and
+// an item whose reply is still being heard is in the next change again. A change that the keeper
+// did not take is made again, with the changes since.
 
 import Codec
 
@@ -28,14 +28,14 @@ public final class SessionRecorder {
     private var waitingBytes = 0
     /// When responses in flight began.
     private var begun: [String: Instant] = [:]
-    /// When the next change is due; nil: nothing has changed.
+    /// When the next change is due, or nil where nothing has changed.
     public private(set) var deadline: Instant?
     /// Why the session ends, as far as it is known.
     private var end: SessionEnd?
 
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(SessionRecorder.self)
-    /// Bytes of all of it.
+    /// Bytes of the whole recorder.
     package var heldBytes: Int {
         Self.objectBytes
             + HeapBlock.dictionary(
@@ -46,8 +46,8 @@ public final class SessionRecorder {
     }
 
     /// - Parameters:
-    ///   - fence: 1 for a new session, else that of the claim.
-    ///   - summary: what is known at the start.
+    ///   - fence: 1 for a new session, otherwise the fence of the claim.
+    ///   - summary: the facts that are known at the start.
     public init(keeper: any RecordKeeper, fence: UInt64, _ summary: SessionSummary, at now: Instant)
     {
         (self.keeper, self.fence, self.summary) = (keeper, fence, summary)
@@ -86,7 +86,7 @@ public final class SessionRecorder {
         }
     }
 
-    /// Something of an item has changed.
+    /// Notes that an item has changed.
     public func note(_ itemID: String, at now: Instant) {
         guard itemID != lastChanged else { return }
         lastChanged = itemID
@@ -115,20 +115,20 @@ public final class SessionRecorder {
     }
 
     /// The user has sent audio.
-    /// - Parameter samples: at 16 kHz.
+    /// - Parameter samples: the audio's length, at 16 kHz.
     public func noteAudio(samples: Int) { summary.samplesIn += samples }
 
-    /// The session's ledger at the end of a tick.
+    /// Notes the session's ledger at the end of a tick.
     public func noteLedger(bytes: Int) { summary.peakBytes = max(summary.peakBytes, bytes) }
 
-    /// The session ends. The end that is noted first counts: it causes the later ones.
+    /// Notes why the session ends. The end that is noted first counts: it causes the later ones.
     public func noteEnd(_ end: SessionEnd) { if self.end == nil { self.end = end } }
 
     private func plan(_ now: Instant) { deadline = deadline ?? now + Self.interval }
 
     // MARK: What is kept
 
-    /// Hands to the keeper what has changed.
+    /// Hands the changes to the keeper.
     package func keepChange(of session: some RecordedSession, at now: Instant) {
         deadline = nil
         let change = takeChange(of: session, at: now)
@@ -157,7 +157,7 @@ public final class SessionRecorder {
         _ = keeper.keep(change)
     }
 
-    /// Hands over what came of the question about the session.
+    /// Hands over the answer to the question about the session.
     public func keep(_ answer: AfterCallAnswer, of sessionID: String, at now: Instant) {
         var change = RecordChange(
             sessionID: sessionID, fence: fence, takenAt: now, summary: summary)
@@ -189,7 +189,7 @@ public final class SessionRecorder {
     }
 }
 
-/// What a recorder reads off a session.
+/// A session as a recorder reads it.
 package protocol RecordedSession {
     /// `sess_…`
     var id: String { get }

@@ -32,8 +32,8 @@ extension VoiceSession: RecordedSession {
 
 extension RecordedItem {
     /// - Parameters:
-    ///   - heard: milliseconds of its audio that were heard; nil: all that was sent.
-    ///   - isOpen: whether its response still writes or speaks it.
+    ///   - heard: milliseconds of its audio that were heard. The default is all that was sent.
+    ///   - isOpen: whether its response is still writing or speaking it.
     fileprivate mutating func describeSpeech(
         _ times: Conversation.Speech, heard: Int?, isOpen: Bool
     ) {

@@ -23,7 +23,7 @@ struct SavedFields {
         return value
     }
 
-    /// A text of at most so many bytes of UTF-8.
+    /// A text of at most this many bytes of UTF-8.
     func text(
         _ key: StaticString, atMost bytes: Int = ClientEventLimits.maxNameBytes
     ) throws(SavedSessionError) -> String {
@@ -56,7 +56,7 @@ struct SavedFields {
         return value
     }
 
-    /// The elements of an array of at most so many.
+    /// The elements of an array that has at most this many.
     func list<Element>(
         _ key: StaticString, atMost most: Int,
         _ read: (JSONValue) throws(SavedSessionError) -> Element

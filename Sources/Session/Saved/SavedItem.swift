@@ -1,5 +1,5 @@
-// One item of a saved conversation: the item, and when its words were spoken. It is written where the
-// item changes, so it knows nothing of the others.
+// One item of a saved conversation: the item, and when its words were spoken. It is written where
+// the item changes, so it has nothing about the others.
 //
 // Invariant: numbers of speech are within a range in which no arithmetic overflows.
 
@@ -110,7 +110,7 @@ struct SavedItem: Equatable, Sendable {
 }
 
 extension Conversation {
-    /// An item as it is saved; nil: there is no such item.
+    /// An item as it is saved, or nil where there is no such item.
     func saved(_ id: String) -> SavedItem? {
         stored(id).map { SavedItem(item: $0.item, speech: $0.speech) }
     }

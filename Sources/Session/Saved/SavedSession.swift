@@ -1,7 +1,7 @@
 // The state of a session that another process needs to go on with it, and its form in a store.
 // Parts that change at different times are in different fields: the head, the settings, the order
-// of the items, the texts that agents get back, and one field for each item. The head is small:
-// what was heard, and what is to follow. VoiceSession+Saving makes the state,
+// of the items, the texts that agents get back, and one field for each item. The head is small: how
+// much was heard, and which response is to follow. VoiceSession+Saving makes the state,
 // VoiceSession+Restoring uses it.
 //
 // Not in it: audio of the user that no turn has taken or that is being recognised, and the words of
@@ -19,7 +19,7 @@ public struct SavedSession: Equatable, Sendable {
     static let version = 1
     /// The most bytes of a field that are read: settings and agents' states with room for escapes.
     static let maxFieldBytes = 16 << 20
-    /// The most items that are read; `JSONLimits.maxValues` is as many.
+    /// The most items that are read, the same number as `JSONLimits.maxValues`.
     private static let maxItems = 1 << 16
     /// The most responses in flight that are read.
     private static let maxResponses = 256
@@ -38,7 +38,7 @@ public struct SavedSession: Equatable, Sendable {
     public internal(set) var itemIDs: [String]
     /// How many items at the front are not shown to a model any more.
     var hiddenItems = 0
-    /// The name of its agent; nil: it has none.
+    /// The name of its agent, if it has one.
     public internal(set) var agent: String?
     /// Whether any speech of a reply has come, which settles the voice.
     var hasSpoken = false
@@ -59,7 +59,7 @@ public struct SavedSession: Equatable, Sendable {
     /// Whether speech is sent or being sent that the client has not heard, so that `reply` changes
     /// with time alone.
     public var hasUnheardSpeech: Bool { reply?.parts.isEmpty == false }
-    /// The items that this state has, by id. Of a state that was read these are all.
+    /// The items that this state has, by id. A state that was read has all of them.
     var items: [String: SavedItem] = [:]
 
     init(
@@ -83,7 +83,7 @@ public struct SavedSession: Equatable, Sendable {
         /// The parts of these bits.
         public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-        /// The head: what was heard, and what is to follow. Some hundred bytes.
+        /// The head: how much was heard, and which response is to follow. Some hundred bytes.
         public static let head = Parts(rawValue: 1)
         /// The settings, which `session.update` changes.
         public static let settings = Parts(rawValue: 2)
@@ -96,8 +96,8 @@ public struct SavedSession: Equatable, Sendable {
     }
 
     /// The fields of a record in a store.
-    /// - Parameter parts: which of them are wanted. The items that this state has are always among
-    ///   them.
+    /// - Parameter parts: the parts that the caller needs. The items that this state has are always
+    ///   among them.
     public func fields(_ parts: Parts = .all) -> [(name: String, value: [UInt8])] {
         var fields: [(name: String, value: [UInt8])] = []
         if parts.contains(.head) {
@@ -147,7 +147,7 @@ public struct SavedSession: Equatable, Sendable {
 
     // MARK: Reading
 
-    /// Reads a record. Fields that are none of a session's are ignored.
+    /// Reads a record. Fields that do not belong to a session are ignored.
     public init(fields: [String: [UInt8]]) throws(SavedSessionError) {
         let parser = JSONParser()
         let settings = try Self.settings(fields, parser)
@@ -181,7 +181,7 @@ public struct SavedSession: Equatable, Sendable {
         conversationID = try fields.id("conversation_id")
         self.parameters = parameters
         itemIDs = order
-        // Of items that came or went since, the order knows more.
+        // The order may be newer: items may have come or gone since this was written.
         hiddenItems = min(
             order.count, try fields.integer("hidden_items", in: 0...PlayedAudio.longest))
         hasSpoken = try fields.bool("has_spoken")

@@ -11,7 +11,7 @@ public enum SavedSessionError: Error, Equatable, Sendable {
     case tooLarge(bytes: Int)
     /// A field is not JSON.
     case notJSON(JSONError)
-    /// The state has another form than this server reads; nil: it does not say which.
+    /// The state has another form than this server reads: its version, or nil where it has none.
     case version(Int?)
     /// A member of a field is missing, or has another form than it must have.
     case malformed(String)

@@ -13,8 +13,8 @@ extension SessionCore {
 
     /// Which items the client has not heard to their ends, by its own report. The item that it
     /// names decides: items before it were heard, those after it were not.
-    /// - Parameter stored: what the server knows; this counts where the client says nothing, or names
-    ///   an item that is unknown.
+    /// - Parameter stored: the server's own knowledge, which counts where the client reports
+    ///   nothing, or names an unknown item.
     func unheardParts(
         _ stored: [UnheardReply.Part], _ played: PlayedAudio?
     ) -> [UnheardReply.Part] {
@@ -37,9 +37,10 @@ extension SessionCore {
         return parts
     }
 
-    /// Cuts items at what was heard. An item of which no whole word was heard is deleted: all of it
-    /// is spoken again.
-    /// - Parameter announces: whether the client is told; it is not where it gets all items anew.
+    /// Cuts items where the user stopped hearing them. An item of which no whole word was heard is
+    /// deleted: all of it is spoken again.
+    /// - Parameter announces: whether the client gets events of the cuts. It gets none where it
+    ///   gets all items anew.
     /// - Returns: the words that were cut off, in order.
     func cut(_ parts: [UnheardReply.Part], announces: Bool) -> String {
         var rest = ""

@@ -1,5 +1,5 @@
-// How much of a reply the client has not heard when a session is saved, and what is to follow.
-// SpeechRest has the words themselves, from the conversation.
+// How much of a reply the client has not heard when a session is saved, and which response is to
+// follow. SpeechRest has the words themselves, from the conversation.
 //
 // Invariant: `parts` are in the order in which they are spoken.
 

@@ -26,7 +26,7 @@ extension VoiceSession {
 }
 
 extension Response {
-    /// Emits the events of the response as far as it has come, with what was written in one piece.
+    /// Emits the events of the response as far as it has come, with its text in one piece.
     func announce() {
         emit(.responseCreated(description))
         for (index, output) in outputs.enumerated() {

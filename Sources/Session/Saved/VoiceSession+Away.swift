@@ -28,10 +28,12 @@ extension VoiceSession {
         finish(at: now)
     }
 
-    /// The client is back. Audio after what it has is sent again. Audio of a response that is done
-    /// cannot be sent again: a response of its own speaks those words.
-    /// - Parameter played: the audio that the client has; nil: what it had probably played when it
-    ///   went away. Audio of a response in flight that is not kept any more counts as heard.
+    /// Resumes the session for a client that is back. Audio after the end of what it has is sent
+    /// again. Audio of a response that is done cannot be sent again: a new response speaks those
+    /// words.
+    /// - Parameter played: the audio that the client has. The default is what it had probably
+    ///   played when it went away. Audio of a response in flight that is not kept any more counts
+    ///   as heard.
     public func handleClientBack(played: PlayedAudio?, at now: Instant) {
         begin(at: now)
         if isClientAway {
@@ -53,8 +55,8 @@ extension VoiceSession {
         playback?.unheardParts(after: played, at: now) ?? unheardParts([], played)
     }
 
-    /// Says what was not heard of responses that are done. The user's words have precedence, and so
-    /// has a response in flight, whose audio goes on.
+    /// Speaks the words of finished responses that were not heard. The user's words have
+    /// precedence, and so has a response in flight, whose audio goes on.
     private func sayUnheard(_ parts: [UnheardReply.Part], at now: Instant) {
         guard activeResponse == nil, !parts.isEmpty else { return }
         let rest = cut(parts, announces: true)

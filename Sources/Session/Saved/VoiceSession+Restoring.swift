@@ -1,10 +1,10 @@
 // A session that goes on where another process has left it. The conversation, the settings and the
 // texts of agents are as they were. The work that was in flight is settled:
 //
-// - A reply of which something was heard ends there, and the rest of its model's words is spoken.
-//   It is `completed` where the model had finished, else `incomplete` (`interrupted_by_restart`).
-// - A reply of which nothing was heard is spoken whole where the model had finished. Else its model
-//   is asked again.
+// - A reply that was heard in part ends there, and the rest of its model's words is spoken. It is
+//   `completed` where the model had finished, otherwise `incomplete` (`interrupted_by_restart`).
+// - A reply that was not heard at all is spoken completely where the model had finished. Otherwise
+//   its model is asked again.
 // - Calls of tools that were in flight have failed, and the model sees that they have.
 // - Words that were being recognised are lost, and an event to the client says so.
 //
@@ -29,11 +29,12 @@ extension SessionContext {
 }
 
 extension VoiceSession {
-    /// The client is here, and the session goes on. Called once, instead of `start(at:)`, for a
-    /// session that was made from the same state.
+    /// Resumes the session for the client that has come. Called once, instead of `start(at:)`, for
+    /// a session that was made from the same state.
     /// - Parameters:
-    ///   - played: the audio that the client has; nil: the estimate of when the state was saved.
-    ///   - announcesItems: whether the client gets all items anew. Else it gets the changes.
+    ///   - played: the audio that the client has. The default is the estimate made when the state
+    ///     was saved.
+    ///   - announcesItems: whether the client gets all items anew, or only the changes.
     public func startRestored(
         _ saved: SavedSession, played: PlayedAudio?, announcesItems: Bool, at now: Instant
     ) {
@@ -59,14 +60,15 @@ extension VoiceSession {
     }
 
     /// Whether nothing of the reply in flight was heard and its model had not finished, so that the
-    /// model is asked again. Not where words are lost that it was asked about, because the answer
-    /// would be a guess, and not where the client has to answer a call first.
+    /// model is asked again. It is not asked where words of the user are lost that it was to
+    /// answer, because the answer would be a guess, and not where the client has to answer a call
+    /// first.
     private func isToBeAskedAgain(
         _ reply: UnheardReply, _ parts: [UnheardReply.Part], _ saved: SavedSession
     ) -> Bool {
         guard let unfinished = saved.reply, !unfinished.isWritten else { return false }
         guard saved.awaitedIDs.isEmpty || reply.overrides.input != nil else { return false }
-        // Of items that are not among the parts everything was heard.
+        // Items that are not among the parts were heard completely.
         return reply.itemIDs.allSatisfy { itemID in
             if let call = conversation.item(itemID), case .functionCall = call.kind {
                 return call.status != .completed
@@ -151,7 +153,7 @@ extension VoiceSession {
         for tool in named { madeTools().open(tool, isOfSession: false, at: now) }
     }
 
-    /// Says what is left of the reply, and asks the model where it has something to answer.
+    /// Speaks the rest of the reply, and asks the model where it has something to answer.
     private func goOn(
         with reply: UnheardReply, rest: String, asksAgain: Bool, isOwed: Bool, at now: Instant
     ) {

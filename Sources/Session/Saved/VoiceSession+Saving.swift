@@ -9,9 +9,11 @@
 import Codec
 
 extension VoiceSession {
-    /// The state that another process needs. It changes nothing and makes no output. Audio that
-    /// `noteUnsent` has named since the last input is not heard, and else what waited at that input.
-    /// - Parameter wanted: the items that are included; nil: all. The rest of the state always is.
+    /// The state that another process needs to resume the session. It changes nothing and makes no
+    /// output. Audio that `noteUnsent` has named since the last input counts as not heard. Without
+    /// such a note, this is the audio that waited at that input.
+    /// - Parameter wanted: the items to include. The default is all. The rest of the state is
+    ///   always included.
     public func saved(items wanted: Set<String>?, at now: Instant) -> SavedSession {
         var saved = SavedSession(
             id: id, conversationID: conversationID, parameters: parameters,
@@ -59,10 +61,11 @@ extension VoiceSession {
             }
     }
 
-    /// The session goes on in another process, and the connection is closed once what was sent has
-    /// left. Responses in flight end as incomplete (`handed_over`). The one in the conversation
-    /// ends at what was sent, which the client plays to its end. While the client is away or the
-    /// user speaks, it ends at what was heard. `saved` then has the rest. No input may follow.
+    /// Prepares the session to go on in another process. The connection is closed once its output
+    /// has left. Responses in flight end as incomplete (`handed_over`). The one in the conversation
+    /// ends with the audio that was sent, which the client plays to its end. While the client is
+    /// away or the user speaks, it ends where it was heard. `saved` then has the rest. No input may
+    /// follow.
     public func handOver(at now: Instant) {
         begin(at: now)
         if !isHandedOver {

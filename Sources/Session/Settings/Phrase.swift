@@ -9,7 +9,7 @@ public struct Phrase: Equatable, Sendable, LosslessStringConvertible {
 
     /// The phrase as it was written. It is empty for a phrase that is not spoken.
     public let description: String
-    /// The language of each text, as ISO 639 names it; empty: the text has none.
+    /// The language of each text, as ISO 639 names it. Empty where the text has none.
     private let texts: [(language: String, text: String)]
 
     /// The empty phrase, which is not spoken.
@@ -37,8 +37,10 @@ public struct Phrase: Equatable, Sendable, LosslessStringConvertible {
     }
 
     /// The text for a session.
-    /// - Parameter language: that of its user, as `en` or `en-GB`. Nil means that it is not known.
-    /// - Returns: the text in that language, or else the first one. Nil means that there is none.
+    /// - Parameter language: the language of its user, as `en` or `en-GB`. Nil means that it is not
+    ///   known.
+    /// - Returns: the text in that language, or otherwise the first one. Nil means that there is
+    ///   none.
     public func text(for language: String?) -> String? {
         let wanted = language.map(Self.primary)
         return (texts.first { $0.language == wanted } ?? texts.first)?.text

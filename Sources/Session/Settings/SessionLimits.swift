@@ -122,7 +122,7 @@ public struct SessionLimits: Equatable, Sendable {
     /// Calls of MCP tools that one response makes. 16. More are refused with an error that the model sees.
     public var maxToolCalls = 16
     /// UTF-8 bytes of a tool's answer that are kept. The rest is cut off, with a note to the model.
-    /// 64 KiB: some 16,000 tokens, as much as a model reads in passing.
+    /// 64 KiB: some 16,000 tokens, which a model reads quickly.
     public var maxToolResultBytes = 64 << 10
     /// Responses that follow one another by themselves, because tools were called. 8: longer
     /// chains are mostly a model that repeats itself, and each costs a request.

@@ -45,7 +45,7 @@ package struct Setting<Root>: Sendable {
     package var form = SettingForm.single
     /// Whether the value is masked when it is printed.
     package var isSecret = false
-    /// The fault of a text that `set` refuses, as one clause. It is nil where `allowed` says all.
+    /// The fault of a text that `set` refuses, as one clause. Nil where `allowed` says enough.
     package var problem: @Sendable (_ text: String) -> String? = { _ in nil }
     /// Puts a value given as text into its property; false when it is not allowed.
     package let set: @Sendable (_ text: String, _ root: inout Root) -> Bool
@@ -91,7 +91,7 @@ package struct SettingGroup<Root>: Sendable {
         self.settings = settings
     }
 
-    /// The same settings as those of a type that has a `Root`.
+    /// The same settings, as settings of a type that contains a `Root`.
     package func within<Outer>(
         _ place: any Setting<Outer>.Place<Root>
     ) -> SettingGroup<Outer> {
@@ -224,7 +224,7 @@ extension Setting {
         several(name, place, .records, of: elements, summary) { Element(String($0)) }
     }
 
-    /// The same of values that say what is wrong with a text.
+    /// The same for values that can explain what is wrong with a text.
     package static func records<Element: LosslessStringConvertible & Sendable & ExplainedValue>(
         _ name: String, _ place: any Place<[Element]>, of elements: String, _ summary: String
     ) -> Setting {

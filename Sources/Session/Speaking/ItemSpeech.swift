@@ -53,13 +53,13 @@ struct ItemSpeech {
     /// A clause is to be spoken.
     mutating func addClause() { unspokenClauses += 1 }
 
-    /// A clause of so many UTF-8 bytes is being spoken.
+    /// Begins to speak a clause of this many UTF-8 bytes.
     mutating func beginClause(bytes: Int) { clauseBytes = bytes }
 
     /// More of the words of the clause in progress are known.
     mutating func extendClause(bytes: Int) { clauseBytes += bytes }
 
-    /// Speech of the clause in progress.
+    /// Takes speech of the clause in progress.
     mutating func enqueue(_ chunk: SpeechChunk) { enqueuedSamples += queue.append(chunk) }
 
     /// The clause in progress, which is sent as Opus, is complete.
@@ -79,21 +79,21 @@ struct ItemSpeech {
     /// No more clauses come.
     mutating func close() { isClosed = true }
 
-    /// Forgets what has not been sent.
+    /// Forgets the speech that was not sent.
     mutating func drop() {
         isCutOff = isCutOff || unspokenClauses > 0
         queue = ItemSpeechQueue()
         unspokenClauses = 0
     }
 
-    /// Forgets what has not been sent, and speaks no more.
+    /// Forgets the speech that was not sent, and speaks no more.
     mutating func mute() {
         isMuted = true
         drop()
     }
 
     /// How much of the text was spoken, and when. A clause that was cut off in the middle of its
-    /// synthesis has no mark of its own; its words are taken to come at the usual pace.
+    /// synthesis has no mark of its own; its words are assumed to come at the usual pace.
     /// - Parameter isCutOff: whether the clause in progress counts as cut off, too.
     func said(isCutOff: Bool = false) -> Conversation.Speech {
         guard enqueuedSamples > 0 else { return Conversation.Speech() }

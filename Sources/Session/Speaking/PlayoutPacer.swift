@@ -8,10 +8,10 @@ struct PlayoutPacer {
     /// How long audio is gathered before it is sent: fewer, larger messages inside the lead.
     static let quantum = Duration.milliseconds(100)
 
-    /// How far the rest of a reply is sent ahead of its playing. 20 s: 1.3 MB of base64, and far below
-    /// what an output queue holds.
+    /// How far the rest of a reply is sent ahead of its playing. 20 s: 1.3 MB of base64, and far
+    /// below the limit of an output queue.
     static let mostAhead = Duration.seconds(20)
-    /// How much of that is sent at once: encoding a second takes some milliseconds.
+    /// How much of this lead is sent at once: encoding a second takes some milliseconds.
     private static let share = Duration.seconds(1)
 
     /// Time by which audio is sent ahead of its playing.
@@ -38,13 +38,14 @@ struct PlayoutPacer {
         playedOut = max(playedOut ?? now, now) + .milliseconds(milliseconds)
     }
 
-    /// The client has fallen silent and dropped what it had not played.
+    /// Handles a client that has fallen silent and dropped the audio that it had not played.
     mutating func handleSilenced(at now: Instant) {
         guard let before = playedOut else { return }
         playedOut = min(before, now)
     }
 
-    /// The last samples of what was sent, at 48 kHz, did not reach the client, which plays the rest.
+    /// Takes back the last samples that were sent, at 48 kHz: they did not reach the client, which
+    /// plays the rest.
     mutating func handleRewound(samples: Int) {
         guard let before = playedOut else { return }
         let (nanoseconds, isFar) = samples.multipliedReportingOverflow(by: 1_000_000)
@@ -52,7 +53,7 @@ struct PlayoutPacer {
         playedOut = before + .nanoseconds(-(nanoseconds / 48))
     }
 
-    /// The client plays on, and has this much that it has not played, in samples at 48 kHz.
+    /// Handles a client that plays on. It has this many samples, at 48 kHz, that it has not played.
     mutating func handleContinued(samples: Int, at now: Instant) {
         playedOut = now + .samples(samples)
     }

@@ -56,7 +56,7 @@ final class PlayoutTimeline {
     /// client that reports to be a whole lead behind.
     private static let keptLeads = 2
 
-    /// Milliseconds of audio kept behind what was sent where the client may come back. 10 s: a lost
+    /// Milliseconds of sent audio that are kept where the client may come back. 10 s: a lost
     /// connection is noticed late, and the client may have heard nothing since.
     private static let resumableMilliseconds = 10_000
 
@@ -70,7 +70,7 @@ final class PlayoutTimeline {
     private var pacer: PlayoutPacer
     private let keepsAudio: Bool
     private let isResumable: Bool
-    /// Whether the client keeps what it has while the reply is held.
+    /// Whether the client keeps its queued audio while the reply is held.
     let pauses: Bool
     /// Whether the client takes no more audio for now. It plays what it has.
     var isClientFull = false
@@ -88,19 +88,20 @@ final class PlayoutTimeline {
     /// Where the audio that had not left for the socket began at the latest input; while the reply
     /// is held, at the beginning of the hold.
     private var left = 0
-    /// The same, as the shell has reported for the next input or for `saved`; nil: no audio waits.
+    /// The same, as the shell has reported for the next input or for `saved`. Nil where no audio
+    /// waits.
     private var firstUnsent: Int?
     /// Items of which audio was lost since the latest input, and where the first loss begins, in
     /// samples at 48 kHz.
     private var lost: [(itemID: String, position: Int)] = []
     /// The position that the client last reported, and when.
     private var acknowledged: (position: Int, at: Instant)?
-    /// How much had been heard when the reply was held; nil: it is not.
+    /// How much had been heard when the reply was held, or nil where it is not held.
     private var heldAt: Int?
     /// Why it is held; empty: it is not.
     private var holds: Hold = []
-    /// Whether the rest of a reply is sent without its pace, so that the reply is done: then the client
-    /// decides what follows while it plays. In the padding behind the holds.
+    /// Whether the rest of a reply is sent without its pace, so that the reply is done: then the
+    /// client decides, while it plays, what follows. The flag is in the padding behind the holds.
     var sendsAhead = false {
         didSet {
             if sendsAhead { kept.keep(milliseconds: PlayoutPacer.mostAhead.wholeMilliseconds) }
@@ -110,11 +111,11 @@ final class PlayoutTimeline {
     /// - Parameters:
     ///   - lead: how far audio is sent ahead of its playing.
     ///   - keepsAudio: whether it may have to be sent again.
-    ///   - isResumable: whether that is so although it has probably been heard, because the client
-    ///     may lose its connection.
+    ///   - isResumable: whether even audio that was probably heard is kept, because the client may
+    ///     lose its connection.
     ///   - isClientAway: whether nothing may be sent yet, because the client is away.
-    ///   - pauses: whether the client keeps what it has while the reply is held, so that nothing has
-    ///     to be sent again.
+    ///   - pauses: whether the client keeps its queued audio while the reply is held, so that
+    ///     nothing has to be sent again.
     init(
         lead: Duration, keepsAudio: Bool, isResumable: Bool = false, isClientAway: Bool = false,
         pauses: Bool = false
@@ -158,12 +159,13 @@ final class PlayoutTimeline {
         isHeld || isClientFull ? 0 : pacer.allowance(at: now, sendsAhead: sendsAhead)
     }
 
-    /// When audio that waits may be sent, always after `now`; nil: not before something else happens.
+    /// When audio that waits may be sent, always after `now`, or nil where that depends on another
+    /// event.
     func nextSend(after now: Instant) -> Instant? {
         isHeld || isClientFull ? nil : pacer.nextSend(after: now, sendsAhead: sendsAhead)
     }
 
-    /// The samples of the run that is sent next, for the first time.
+    /// Takes the samples of the run that is sent next, for the first time.
     func handleSamples(_ samples: UnsafeBufferPointer<Int16>, rate: SampleRate, at now: Instant) {
         echo?.handleReply(samples, rate: rate, playedFrom: max(pacer.playedOut ?? now, now))
     }
@@ -233,8 +235,8 @@ final class PlayoutTimeline {
         played.noteSent(run, at: sent)
     }
 
-    /// Records what has been heard.
-    /// - Parameter isCut: whether the rest of what was sent is not heard.
+    /// Records the audio that was heard.
+    /// - Parameter isCut: whether the rest of the sent audio is never heard.
     func settlePlayed(isCut: Bool = false, at now: Instant) {
         played?.settle(heard: heard(at: now), isCut: isCut, at: now, time)
     }
@@ -249,16 +251,16 @@ final class PlayoutTimeline {
 
     // MARK: Waiting for the socket
 
-    /// Before an input: this is the first of the audio that waits.
+    /// Notes, before an input, where the audio begins that waits.
     /// - Parameter position: where in its item it starts, in samples at 48 kHz.
-    /// - Returns: false when it is none of this client's replies.
+    /// - Returns: false when the item is none of this client's replies.
     func noteUnsent(_ itemID: String, position: Int) -> Bool {
         guard let item = items.last(where: { $0.itemID == itemID }) else { return false }
         firstUnsent = min(sent, item.start + position)
         return true
     }
 
-    /// No audio waits.
+    /// Notes that no audio waits.
     func noteAllSent() { firstUnsent = sent }
 
     /// Reply audio was dropped, unasked, before any of it had left.
@@ -273,7 +275,7 @@ final class PlayoutTimeline {
     /// - Returns: the items of which audio was lost, and the milliseconds before the first loss.
     func settleUnsent() -> [(itemID: String, heard: Int)] {
         let first = firstUnsent.take()
-        // Of a held reply no audio waits: it was dropped at the hold, unless the client pauses.
+        // No audio of a held reply waits: it was dropped at the hold, unless the client pauses.
         if heldAt == nil || pauses { left = first ?? sent }
         guard !lost.isEmpty else { return [] }
         defer { lost = [] }
@@ -282,8 +284,8 @@ final class PlayoutTimeline {
         }
     }
 
-    /// How much of an item has left, in milliseconds; nil: no audio waits, so all that was sent has
-    /// left.
+    /// How much of an item has left, in milliseconds. Nil where no audio waits, so that all of it
+    /// that was sent has left.
     func leftMilliseconds(of itemID: String) -> Int? {
         guard left < sent, let item = items.last(where: { $0.itemID == itemID }) else {
             return nil
@@ -303,8 +305,8 @@ final class PlayoutTimeline {
         }
     }
 
-    /// Items that were not heard to the end of what was sent of them, or is to be sent again, each
-    /// with how much was heard.
+    /// Items whose audio, sent or to be sent again, was not heard to its end, each with how much
+    /// was heard.
     func unheard(at now: Instant) -> [HeardItem] { withRunsAgain(items(after: heard(at: now))) }
 
     /// The same for a client that plays all that was sent.
@@ -320,8 +322,9 @@ final class PlayoutTimeline {
         }
     }
 
-    /// The newest response has failed: the client plays what has left of it, and no more comes.
-    /// - Returns: its items of which something waited, or was to be sent again.
+    /// Ends the newest response, which has failed: the client plays the part that has left, and no
+    /// more comes.
+    /// - Returns: its items of which audio waited, or was to be sent again.
     func dropUnsent(of responseID: String) -> [HeardItem] {
         guard heldAt == nil else { return [] }
         var unsent = items(after: left).filter { $0.responseID == responseID }
@@ -343,9 +346,9 @@ final class PlayoutTimeline {
 
     // MARK: What the client says
 
-    /// The client reports how much of an item it has played.
-    /// - Returns: the most that it can have heard, in milliseconds, where it reports more; nil: the
-    ///   report is accepted, or the item was heard long ago.
+    /// Takes the client's report of how much of an item it has played.
+    /// - Returns: the most that it can have heard, in milliseconds, where it reports more. Nil
+    ///   where the report is accepted, or the item was heard long ago.
     func handleAcknowledged(_ itemID: String, milliseconds: Int, at now: Instant) -> Int? {
         guard let index = items.lastIndex(where: { $0.itemID == itemID }) else { return nil }
         let start = items[index].start
@@ -363,8 +366,9 @@ final class PlayoutTimeline {
         return nil
     }
 
-    /// The client is back and says how much of an item it has played, or keeps to play. More than
-    /// has left counts as all of that. An item that was heard long ago changes nothing.
+    /// Takes the report of a client that is back: how much of an item it has played, or keeps to
+    /// play. A report of more than has left counts as all that has left. An item that was heard
+    /// long ago changes nothing.
     func handleBack(_ played: PlayedAudio) {
         guard heldAt != nil, let index = items.lastIndex(where: { $0.itemID == played.itemID })
         else { return }
@@ -385,11 +389,11 @@ final class PlayoutTimeline {
         echo?.hold(at: now)
     }
 
-    /// A reason to hold the reply is gone. Without another it is resumed from what was heard: audio
-    /// sent after that is sent again, unless its item is over.
-    /// - Parameter tellsPositions: whether the client learns where that starts.
-    ///   Once true, it stays true.
-    /// - Returns: items of which something was dropped at the hold and is not sent again.
+    /// Removes a reason to hold the reply. Without another one it is resumed where it was heard:
+    /// audio sent after that is sent again, unless its item is over.
+    /// - Parameter tellsPositions: whether the client is told where that starts. Once true, it
+    ///   stays true.
+    /// - Returns: items of which audio was dropped at the hold and is not sent again.
     func resume(
         after reason: Hold = .speech, at now: Instant, tellsPositions: Bool,
         unlessOver isOver: (PartAddress) -> Bool
@@ -424,9 +428,9 @@ final class PlayoutTimeline {
         return lost
     }
 
-    /// The rest is not heard: the reply was interrupted, or its audio cleared.
-    /// While the client is away, what comes next is held, too.
-    /// - Returns: the items that were not heard to the end of what was sent of them, in order.
+    /// Ends the reply where it was heard: it was interrupted, or its audio cleared. While the
+    /// client is away, the next reply is held, too.
+    /// - Returns: the items whose sent audio was not heard to its end, in order.
     func stop(at now: Instant) -> [HeardItem] {
         let heard = heard(at: now)
         let cut = items(after: heard)

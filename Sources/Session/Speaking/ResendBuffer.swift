@@ -1,8 +1,8 @@
 // Reply audio that was sent and has perhaps not been heard, kept so that it can be sent again after
 // a false interruption. Which part has been heard is PlayoutTimeline's; pacing is PlayoutPacer's.
 //
-// Invariant: runs are in the order of their sending, without gaps; what is kept never lasts longer
-// than the limit.
+// Invariant: runs are in the order of their sending, without gaps; the kept audio never lasts
+// longer than the limit.
 
 import Codec
 
@@ -20,17 +20,17 @@ struct ResendBuffer {
         maxLength = SampleRate.hz48000.samples(inMilliseconds: maxMilliseconds)
     }
 
-    /// Keeps at least so much from now on.
+    /// Keeps at least this much from now on.
     mutating func keep(milliseconds: Int) {
         maxLength = max(maxLength, SampleRate.hz48000.samples(inMilliseconds: milliseconds))
     }
 
-    /// Bytes of what is kept, each run a block of its own.
+    /// Bytes of the kept runs, each a block of its own.
     var heldBytes: Int { runs.heapBytes + payloadBytes }
     private var payloadBytes = 0
 
     mutating func append(_ run: SentRun) {
-        // The places of forgotten runs are removed once they are as many as the kept ones.
+        // The places of forgotten runs are removed once there are as many of them as of kept ones.
         if head > 8, head * 2 > runs.count {
             runs.removeFirst(head)
             head = 0

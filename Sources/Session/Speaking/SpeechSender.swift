@@ -1,4 +1,4 @@
-// Sends the speech of one response: encodes it, and lets it leave as fast as PlayoutTimeline allows. The
+// Encodes the speech of one response, and sends it as fast as PlayoutTimeline allows. The
 // speech comes from a synthesiser, at the request of ClauseSpeaker, or from a dialogue. Response decides what
 // is written and when an item is done.
 //
@@ -27,7 +27,7 @@ struct SpeechSender {
 
     /// - Parameters:
     ///   - opus: how it is encoded, where the format is Opus.
-    ///   - language: of what is said.
+    ///   - language: the rules of the language that is spoken.
     ///   - speechEnd: when the user stopped speaking, for the turn's measurements.
     init(
         of description: ResponseDescription, opus: OpusSettings = OpusSettings(),
@@ -49,18 +49,18 @@ struct SpeechSender {
     var encoderBytes: Int { encoder?.heldBytes ?? 0 }
     /// Whether audio that was sent may have to be sent again, so that its item is not done.
     var mayBeSentAgain: Bool { playout.isHeld || playout.hasRunsAgain }
-    /// Whether a frame of speech waits to be sent. What is less than a frame waits for more.
+    /// Whether a frame of speech waits to be sent. Less than a frame waits for more.
     var hasSendableSpeech: Bool { items.contains(where: \.hasSendableSpeech) }
-    /// How phrases are encoded that are kept; nil: they are kept as samples.
+    /// How kept phrases are encoded, or nil where they are kept as samples.
     var phraseEncoding: ResolvedOpusSettings? { format == .opus ? opus : nil }
 
-    /// When audio may next be sent, or nil: not before something else happens.
+    /// When audio may next be sent, or nil where that depends on another event.
     func nextDeadline(after now: Instant) -> Instant? {
         guard playout.hasRunsAgain || hasSendableSpeech else { return nil }
         return playout.nextSend(after: now)
     }
 
-    /// Whether so much speech waits to be sent that more should not be made yet: neither of the
+    /// Whether enough speech waits to be sent, so that no more should be made yet: neither of the
     /// next clause nor of the one in progress, which the shell delays.
     var hasEnough: Bool {
         let queued = items.reduce(0) { $0 + $1.queue.count }
@@ -77,7 +77,7 @@ struct SpeechSender {
     /// No more clauses of an item come.
     mutating func close(_ index: Int) { items[index].close() }
 
-    /// An item is done: what has not been sent of it is forgotten.
+    /// Drops the audio of an item that is done and was not sent.
     mutating func drop(_ index: Int) { items[index].drop() }
 
     /// Whether something of an item has still to be synthesised or sent.
@@ -92,13 +92,13 @@ struct SpeechSender {
         items[index].said(isCutOff: isCutOff)
     }
 
-    /// Drops what was not sent, and sends no more of this response.
+    /// Drops the audio that was not sent, and sends no more of this response.
     mutating func mute() {
         isMuted = true
         for index in items.indices { items[index].drop() }
     }
 
-    /// Drops what was not sent of one item, and sends no more of it.
+    /// Drops the audio of one item that was not sent, and sends no more of it.
     mutating func mute(_ index: Int) { items[index].mute() }
 
     // MARK: Clauses
@@ -111,17 +111,17 @@ struct SpeechSender {
         return true
     }
 
-    /// A clause of so many UTF-8 bytes is being spoken.
+    /// Begins to speak a clause of this many UTF-8 bytes.
     mutating func beginClause(of index: Int, bytes: Int) { items[index].beginClause(bytes: bytes) }
 
-    /// A run of speech of the clause in progress.
+    /// Takes a run of speech of the clause in progress.
     mutating func enqueue(_ chunk: SpeechChunk, of index: Int) {
         guard !isMuted, !items[index].isMuted else { return }
         items[index].enqueue(chunk)
     }
 
-    /// The clause in progress is spoken. As Opus it is kept once it has been encoded.
-    /// - Parameter phrase: what the clause is kept as; nil: it is not kept.
+    /// Ends the clause in progress, which is spoken. As Opus it is kept once it has been encoded.
+    /// - Parameter phrase: the phrase as which the clause is kept, or nil where it is not kept.
     mutating func endClause(of index: Int, _ phrase: PhraseInProgress?) {
         if format == .opus {
             items[index].endPhrase(key: phrase?.key)
@@ -143,7 +143,7 @@ struct SpeechSender {
         items[index].beginClause(bytes: 0)
     }
 
-    /// So many UTF-8 bytes of its words have come.
+    /// Notes how many UTF-8 bytes of its words have come.
     mutating func noteWords(of index: Int, bytes: Int) { items[index].extendClause(bytes: bytes) }
 
     /// All of its words and speech have come.

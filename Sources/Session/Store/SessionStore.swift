@@ -58,7 +58,7 @@ public enum StoreWriteOutcome: Equatable, Sendable {
     case written
     /// The session has another owner. The writer must end its own one.
     case fenced
-    /// There is no such record, or an older one: the store has lost data. Write everything
+    /// The record does not exist, or is older: the store has lost data. Write everything
     /// (`isWhole`) with the same fence.
     case missing
     /// The store is away or too slow. Whether the change was made is not known, and later changes

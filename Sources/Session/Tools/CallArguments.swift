@@ -11,7 +11,7 @@ import Codec
 
 /// Reads the arguments of a call.
 enum CallArguments {
-    /// The arguments as the text of a JSON object; nil: they are none.
+    /// The arguments as the text of a JSON object, or nil where they are no such object.
     static func object(_ text: String) -> String? {
         guard text.contains(where: { !$0.isWhitespace }) else { return "{}" }
         // The parser takes only containers, and a text may be `null` or a string.

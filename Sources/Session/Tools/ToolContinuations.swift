@@ -9,8 +9,8 @@ import Codec
 
 /// Responses that are due because of results.
 struct ToolContinuations {
-    /// The parameters of the response in the conversation that is due, because no model has seen the
-    /// results yet; nil: none is due.
+    /// The parameters of the response in the conversation that is due, because no model has seen
+    /// the results yet. Nil where none is due.
     private var next: ResponseParameters?
     /// The same for responses outside the conversation.
     private var outOfBand: [ResponseParameters] = []
@@ -36,16 +36,16 @@ struct ToolContinuations {
     /// for.
     mutating func handleResponseBegun() { next = nil }
 
-    /// Takes the response in the conversation that is due; nil: none is.
-    /// - Throws: `tooManyAutomaticResponses`; the response does not begin.
+    /// Takes the response in the conversation that is due, if there is one.
+    /// - Throws: `tooManyAutomaticResponses`, and then the response does not begin.
     mutating func takeNext(most: Int) throws(ClientEventError) -> ResponseParameters? {
         guard let taken = next.take() else { return nil }
         try countAutomaticResponse(most: most)
         return taken
     }
 
-    /// Takes the oldest response outside the conversation that is due; nil: none is.
-    /// - Throws: `tooManyAutomaticResponses`; the response does not begin.
+    /// Takes the oldest response outside the conversation that is due, if there is one.
+    /// - Throws: `tooManyAutomaticResponses`, and then the response does not begin.
     mutating func takeOutOfBand(most: Int) throws(ClientEventError) -> ResponseParameters? {
         guard !outOfBand.isEmpty else { return nil }
         let taken = outOfBand.removeFirst()

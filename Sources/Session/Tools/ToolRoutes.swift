@@ -32,10 +32,11 @@ struct ToolRoutes {
     /// Beginnings of names that belong to a server.
     private var prefixes: [(prefix: String, connection: String, label: String)] = []
 
-    /// Adds what a client allows of a server's tools.
+    /// Adds the tools of a server that a client allows.
     /// - Parameters:
     ///   - taken: functions of the client, whose names win.
-    ///   - canAsk: whether the client can be asked; without, tools that need it are not offered.
+    ///   - canAsk: whether the client can be asked. Otherwise tools that need approval are not
+    ///     offered.
     mutating func add(
         _ tools: [MCPToolDescription], of server: MCPTool, connection: String,
         besides taken: [FunctionTool], canAsk: Bool
@@ -57,8 +58,9 @@ struct ToolRoutes {
         }
     }
 
-    /// Where a call by a name goes; nil: the function is the client's. A name that has a server's
-    /// form but is none of its allowed tools has a route whose calls are refused.
+    /// Where a call by a name goes, or nil where the function is the client's. A name that has the
+    /// form of a server's tool, but is none of its allowed tools, has a route whose calls are
+    /// refused.
     func route(of functionName: String) -> Route? {
         if let route = routes[functionName] { return route }
         guard let server = prefixes.first(where: { functionName.hasPrefix($0.prefix) }) else {
@@ -75,8 +77,8 @@ struct ToolRoutes {
         functions.filter { routes[$0.name]?.serverLabel == label }
     }
 
-    /// Adds the tools to what a model is asked.
-    /// - Parameter choice: the tool or the server that the client has chosen; nil: none.
+    /// Adds the tools to a request to a model.
+    /// - Parameter choice: the tool or the server that the client has chosen, if it has chosen one.
     func offer(to request: inout ModelRequest, choice: MCPToolChoice?) {
         request.tools += functions
         guard let choice else { return }
@@ -135,7 +137,7 @@ extension MCPItem {
         return reason.map { "\(outcome) Reason: \($0)" } ?? outcome
     }
 
-    /// Records what the item says of calls that need approval, by the id of the question.
+    /// Records the item's outcome of a call that needs approval, by the id of the question.
     func note(id: String, in outcomes: inout [String: String]) {
         switch self {
         case .approvalRequest: outcomes[id] = Self.awaitsApproval
@@ -152,7 +154,7 @@ extension MCPItem {
     }
 
     /// The item as a model is shown it: a call with its outcome. A call that needs approval stands
-    /// where the question stands, whatever has come of it, so that the model sees it once, and the
+    /// where the question stands, whatever its outcome, so that the model sees it once, and the
     /// number of messages stays the same.
     /// - Parameters:
     ///   - outcomes: of the calls whose question is shown, by the question's id.

@@ -39,9 +39,9 @@ struct InterruptionJudge {
         case wait
         /// Nothing more is sent until another decision.
         case hold
-        /// It ends at what was heard.
+        /// The reply ends where it was heard.
         case interrupt
-        /// It goes on from what was heard.
+        /// The reply goes on from where it was heard.
         case resume
         /// The speech has ended at this position of the audio timeline.
         case endSpeech(at: Int)
@@ -54,7 +54,7 @@ struct InterruptionJudge {
     /// 5 s at 16 kHz. Music and other voices last longer; a person says a word by then.
     static let longestHold = 80_000
 
-    /// The speech that holds the reply; nil: the reply is not held.
+    /// The speech that holds the reply, or nil where the reply is not held.
     private(set) var speech: Speech?
     /// Whether a reply's own words have come back as the user's.
     private(set) var hasHeardEcho = false
@@ -72,11 +72,11 @@ struct InterruptionJudge {
         return .hold
     }
 
-    /// More of the speech, or of its words, is known.
+    /// Judges the speech again, after more of it, or of its words, is known.
     /// - Parameters:
     ///   - end: where speech was last found.
     ///   - analysedEnd: how far the audio has been searched for it.
-    ///   - words: judges the words that are known; nil: none are.
+    ///   - words: judges the words that are known, or returns nil where none are.
     func weigh(
         speechEnd end: Int, analysedEnd: Int, _ rules: Rules,
         words: () -> InterruptionWords.Judgement?
@@ -95,10 +95,10 @@ struct InterruptionJudge {
         isWeighing(itemID) && !rules.needsWords ? .resume : .wait
     }
 
-    /// The words of speech over a reply are known, or will never be: `none`.
+    /// Judges the words of speech over a reply: `none` where they will never be known.
     /// - Parameter isReplyInFlight: whether more of the reply may come.
-    /// - Returns: `interrupt`: they are to be answered; else `resume`, or `wait` where the reply
-    ///   was resumed before.
+    /// - Returns: `interrupt` where they are to be answered, otherwise `resume`, or `wait` where
+    ///   the reply was resumed before.
     mutating func handleWords(
         _ judgement: InterruptionWords.Judgement, of itemID: String, isReplyInFlight: Bool
     ) -> Decision {
@@ -113,7 +113,7 @@ struct InterruptionJudge {
     /// The reply is not held any more.
     mutating func endHold() { speech = nil }
 
-    /// When a held reply is resumed though nothing more is heard; nil: it is not held.
+    /// When a held reply is resumed although no more audio comes, or nil where it is not held.
     /// - Parameters:
     ///   - lastAudio: when audio last came.
     ///   - gap: how long no audio may come.
@@ -124,7 +124,7 @@ struct InterruptionJudge {
 
     /// Judges words over a reply.
     /// - Parameters:
-    ///   - reply: what the reply said at about that time.
+    ///   - reply: the reply's words at about that time.
     ///   - isEchoKnown: whether the delay of the reply's echo in the user's audio is known.
     func judge(
         _ words: String, over reply: String, in language: LanguageRules, isEchoKnown: Bool

@@ -53,7 +53,7 @@ enum InterruptionWords {
     /// Words that are looked at. 64: half a minute of speech, and the comparison stays cheap.
     private static let maxWords = 64
 
-    /// Whether two texts have so many words in common that follow one another in both.
+    /// Whether two texts have a run of this many words in common.
     private static func hasCommonRun(of count: Int, _ left: [String], _ right: [String]) -> Bool {
         guard left.count >= count, right.count >= count else { return false }
         return (0...left.count - count).contains { start in

@@ -93,7 +93,8 @@ struct PartialTranscript {
         return Snapshot(speechEnd: speechEnd, end: end, isPause: false)
     }
 
-    /// A snapshot is being recognised; the result of an earlier one is not wanted any more.
+    /// Notes that a snapshot is being recognised. The result of an earlier one is not wanted any
+    /// more.
     mutating func handleAsked(_ snapshot: Snapshot) {
         samplesRecognised += snapshot.end - start
         lastSnapshot = snapshot
@@ -101,7 +102,7 @@ struct PartialTranscript {
         isWithdrawn = false
     }
 
-    /// The words of what was in flight have come.
+    /// Takes the words of the hypothesis that was in flight.
     mutating func handleHypothesis(_ text: String) {
         guard let snapshot = inFlight.take() else { return }
         newest = Hypothesis(snapshot: snapshot, text: text)

@@ -16,7 +16,7 @@ enum PitchTrack {
 
     private typealias Lane = SIMD8<Float>
 
-    /// Writes sums of `decimation` samples, as many as there is room for.
+    /// Writes sums of `decimation` samples each, as far as there is room.
     static func slowDown(
         _ samples: UnsafeBufferPointer<Int16>, into slow: UnsafeMutableBufferPointer<Float>
     ) {
@@ -27,11 +27,11 @@ enum PitchTrack {
         }
     }
 
-    /// The pitch of every other hop in `range`, in semitones above about 70 Hz; 0 where there is
-    /// none, and between them.
+    /// The pitch of every other hop in `range`, in semitones above about 70 Hz; 0 where there is no
+    /// pitch, and for the hops between.
     /// - Parameters:
     ///   - slow: the sound at a quarter of its rate.
-    ///   - isLoud: whether a hop is worth looking at.
+    ///   - isLoud: whether a hop is loud enough to be measured.
     static func measure(
         _ slow: UnsafeBufferPointer<Float>, in range: Range<Int>,
         into pitches: UnsafeMutableBufferPointer<Float>, _ isLoud: (Int) -> Bool

@@ -9,7 +9,7 @@ import Glibc
 
 /// The end of one stretch of speech, in numbers.
 package struct Prosody: Equatable, Sendable {
-    /// The pitch at the end against that of the whole stretch, in semitones; below 0: it fell.
+    /// The pitch at the end against that of the whole stretch, in semitones; below 0 where it fell.
     package var fall: Float
     /// Milliseconds from the last loud 10 ms to the end: long where the last syllable is drawn out
     /// and fades, short where the voice stops in the middle.
@@ -138,8 +138,8 @@ package struct Prosody: Equatable, Sendable {
         range.reduce(0) { $0 + levels[$1] } / Float(max(1, range.count))
     }
 
-    /// The median of the last voiced hops against that of all of them. Medians, because one hop in
-    /// ten is heard an octave off.
+    /// The median of the last voiced hops against the median of all. Medians are used because one
+    /// hop in ten is measured an octave off.
     private static func fall(
         _ pitches: UnsafeMutableBufferPointer<Float>, _ speech: Range<Int>,
         sorting space: UnsafeMutableBufferPointer<Float>

@@ -54,7 +54,7 @@ struct ProsodyTrack {
         }
     }
 
-    /// Where a ring of so many entries has that of a timeline position.
+    /// The index in a ring of this many entries at which the entry of a timeline position is.
     private func ring(_ position: Int, _ entrySamples: Int, _ count: Int) -> Int {
         // Counted back from the end, because windows may lie anywhere on the timeline.
         position / entrySamples % count

@@ -2,7 +2,7 @@
 // (LocalAgreement-2; Liu, Spanakis and Niehues, Interspeech 2020). PartialTranscript decides when a
 // hypothesis is made.
 //
-// Invariant: `shown` only grows, and nothing of it is ever taken back.
+// Invariant: `shown` only grows, and no word of it is ever taken back.
 
 import Codec
 
@@ -14,13 +14,14 @@ struct TranscriptAgreement: Equatable {
     private var previous: [Substring] = []
     private var shownWords = 0
 
-    /// Bytes of what was shown. The words of the hypothesis before are parts of its text, which
-    /// they keep.
+    /// Bytes of the words that were shown. The words of the hypothesis before are parts of its
+    /// text, which they keep.
     var heldBytes: Int {
         shown.heapBytes + previous.heapBytes + (previous.first?.base.heapBytes ?? 0)
     }
 
-    /// Takes the next hypothesis and returns what it confirms, to be sent as a delta, or nil.
+    /// Takes the next hypothesis and returns the text that it confirms, to be sent as a delta, or
+    /// nil.
     ///
     /// Words count as the same only with the same capitals and punctuation, so that the deltas add
     /// up to the beginning of the final text. A hypothesis' last word is left out: the end of the

@@ -1,6 +1,7 @@
-// Whether a transcript has words. Recognisers also write what is none: a mark alone, and what they heard
-// instead of speech: [BLANK_AUDIO], [Music], (applause), （笑）, *coughs*, <|nospeech|>, ♪. Such a transcript is
-// shown as it is. It starts no response, interrupts none, ends no turn, and no model is given it.
+// Whether a transcript has words. Recognisers also write texts without words: a mark alone, or a
+// sound that they heard instead of speech: [BLANK_AUDIO], [Music], (applause), （笑）, *coughs*,
+// <|nospeech|>, ♪. Such a transcript is shown as it is. It starts no response, interrupts none,
+// ends no turn, and no model is given it.
 //
 // This is the one place that decides it. Words beside a remark count: "(laughs) Yes."
 
@@ -22,7 +23,7 @@ package enum TranscriptWords {
             return transcript
         }
         var spoken: [Unicode.Scalar] = []
-        // The remark that is open: its last bracket, and where it begins in what was spoken.
+        // The remark that is open: its last bracket, and where it begins in the spoken text.
         var open: (closer: Unicode.Scalar, start: Int)?
         for scalar in transcript.unicodeScalars {
             TextSteps.note()
@@ -42,7 +43,7 @@ package enum TranscriptWords {
         return String(text)
     }
 
-    /// Whether a remark has such a character: any but digits and the marks of ASCII.
+    /// Whether a remark has a character other than digits and the marks of ASCII.
     private static func isOfRemark(_ scalar: Unicode.Scalar) -> Bool {
         scalar.isASCII
             ? scalar.properties.isAlphabetic : scalar.properties.numericType != .decimal

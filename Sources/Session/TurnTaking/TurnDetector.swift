@@ -28,7 +28,7 @@ struct TurnDetector {
     static let lowestThreshold: Float = 0.01
 
     private var threshold: Float
-    /// Judges the speech before a silence; nil: silence alone counts.
+    /// Judges the speech before a silence. Where nil, silence alone counts.
     private var estimator: TurnEndEstimator?
     /// How the speech's words end, and its `Prosody.finality`, as far as they are known.
     private var ending: TurnEndEstimator.Ending?
@@ -66,14 +66,14 @@ struct TurnDetector {
             && position - lastSpeechEnd >= Prosody.silenceSamples
     }
 
-    /// Takes the words of the speech up to `lastSpeechEnd`; nil: they are not known.
+    /// Takes the words of the speech up to `lastSpeechEnd`, or nil where they are not known.
     mutating func handleWords(_ transcript: String?, in language: LanguageRules) {
         guard let estimator else { return }
         ending = transcript.flatMap { TurnEndEstimator.ending(of: $0, in: language) }
         judge(with: estimator)
     }
 
-    /// Takes the sound of the speech up to `lastSpeechEnd`; nil: it could not be measured.
+    /// Takes the sound of the speech up to `lastSpeechEnd`, or nil where it could not be measured.
     mutating func handleProsody(_ prosody: Prosody?) {
         guard let estimator else { return }
         finality = prosody?.finality ?? 0

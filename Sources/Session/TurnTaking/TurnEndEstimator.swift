@@ -56,8 +56,8 @@ struct TurnEndEstimator {
 
     /// The silence, in milliseconds, that ends a turn.
     /// - Parameters:
-    ///   - ending: how its words end; nil: they are not known, or there are none.
-    ///   - finality: `Prosody.finality` of its sound; nil: not known.
+    ///   - ending: how its words end, or nil where they are not known, or there are none.
+    ///   - finality: `Prosody.finality` of its sound, if that is known.
     func wait(after ending: Ending?, finality: Float?) -> Int {
         switch ending {
         // The melody of a question may rise, and that of "and" may fall: here the words decide.
@@ -77,7 +77,7 @@ struct TurnEndEstimator {
         return min(Int(adapted.rounded()), waits.unfinished)
     }
 
-    /// How a transcript ends; nil: it holds no word.
+    /// How a transcript ends, or nil where it holds no word.
     static func ending(of transcript: String, in language: LanguageRules) -> Ending? {
         TextSteps.note(transcript.utf8.count)
         let rules = language.turnEnds
@@ -107,7 +107,7 @@ struct TurnEndEstimator {
         return word[first...last].lowercased()
     }
 
-    /// Of Latin, East Asian, Arabic and Ethiopic script.
+    /// The question marks of Latin, East Asian, Arabic and Ethiopic script.
     private static let questionMarks: Set<Character> = ["?", "？", "؟", "፧"]
     private static let closingMarks: Set<Character> = ["\"", "'", "”", "’", "»", ")", "]"]
 }

@@ -25,7 +25,8 @@ struct AwaitedTranscript {
     let audioBytes: Int
     /// Whether its words are to be answered.
     var responds: Bool
-    /// How long the user spoke, in milliseconds; nil: unknown, because the client ends turns.
+    /// How long the user spoke, in milliseconds. Nil where the client ends turns: then it is not
+    /// known.
     var speechMilliseconds: Int?
     /// Whether it came over a reply: it is then answered only if its words interrupt the reply.
     var isOverReply = false
@@ -86,13 +87,14 @@ struct UserTurn {
     /// Whether the transcript of an item is to come.
     func isAwaiting(_ itemID: String) -> Bool { index(of: itemID) != nil }
 
-    /// Takes an utterance whose transcript has come or failed; nil: it is not awaited.
+    /// Takes an utterance whose transcript has come or failed, or returns nil where it is not
+    /// awaited.
     mutating func takeAwaited(_ itemID: String) -> AwaitedTranscript? {
         index(of: itemID).map { awaited.remove(at: $0) }
     }
 
     /// Takes the audio of an item whose hypothesis did not become its transcript: it is to be
-    /// recognised now. Nil: nothing was put off.
+    /// recognised now. The result is nil where its recognition was not put off.
     mutating func takeUnaskedUtterance(_ itemID: String) -> Utterance? {
         index(of: itemID).flatMap { awaited[$0].unaskedUtterance.take() }
     }
@@ -113,12 +115,12 @@ struct UserTurn {
     /// - Parameter end: when the user had finished them.
     mutating func handleWords(endingAt end: Instant) { unansweredSince = end }
 
-    /// The words that are there are not answered after all.
+    /// Forgets the words so far: they are not answered after all.
     mutating func forgetWords() { unansweredSince = nil }
 
-    /// The client has asked for a response: it answers what is still being recognised, too, which
-    /// must not be answered a second time.
-    /// - Returns: the end of the newest of these utterances; nil: none is being recognised.
+    /// Takes note that the client has asked for a response. That response also answers utterances
+    /// that are still being recognised, so they must not be answered a second time.
+    /// - Returns: the end of the newest of these utterances, or nil where none is being recognised.
     mutating func handleResponseRequested() -> Instant? {
         for index in awaited.indices { awaited[index].responds = false }
         return awaited.last?.speechEnd
@@ -146,7 +148,7 @@ struct UserTurn {
             turn.responds && speech >= Self.minSpeechMilliseconds && phrases < Self.maxPhrases
     }
 
-    /// A turn has words, to be answered or not.
+    /// Handles a turn that has words, whether they are answered or not.
     mutating func handleUnderstood() {
         phrases = 0
         isOwedPhrase = false
@@ -177,7 +179,7 @@ struct UserTurn {
         beginQuiet(at: max(quietSince, now), now: now, position: position)
     }
 
-    /// When the quiet has lasted too long; nil: there is none.
+    /// When the quiet will have lasted too long, or nil where the session is not quiet.
     func idleDeadline(timeoutMilliseconds: Int) -> Instant? {
         guard awaited.isEmpty else { return nil }
         return quietSince.map { $0 + .milliseconds(timeoutMilliseconds) }

@@ -7,8 +7,8 @@
 
 /// The voice activity of one stream; a copy is an independent stream.
 public struct GatedVoiceActivity {
-    /// Samples before a window that are wanted with it. Eight windows, 256 ms: no more of the past
-    /// is left in the network's answers, and the padding before speech is about as long.
+    /// Samples before a window that the network is also given. Eight windows, 256 ms: older audio
+    /// does not change the network's answers, and the padding before speech is about as long.
     public static let historySamples = 8 * VoiceActivityDetector.windowSamples
 
     private var detector: VoiceActivityDetector
@@ -34,7 +34,7 @@ public struct GatedVoiceActivity {
 
     /// The probability, 0…1, that the stream's next window holds speech; 0 for one left out.
     /// - Parameters:
-    ///   - audio: the window, behind as much as is left of the `historySamples` before it.
+    ///   - audio: the window, preceded by as many of the `historySamples` before it as there are.
     ///   - senderHeardNothing: whether the window's packets are marked as silence.
     /// - Precondition: `audio` holds at least a window.
     public mutating func process(
@@ -46,9 +46,9 @@ public struct GatedVoiceActivity {
         return probability
     }
 
-    /// As `process`, but a window that needs the network is put into a batch. `take` completes it, before
-    /// the stream's next window.
-    /// - Returns: its place; nil: the window was left out, its probability is 0.
+    /// Like `process`, but puts a window that needs the network into a batch. `take` completes it,
+    /// before the stream's next window.
+    /// - Returns: its place, or nil where the window was left out: then its probability is 0.
     mutating func put(
         _ audio: UnsafeBufferPointer<Int16>, senderHeardNothing: Bool,
         into batch: VoiceActivityBatch
@@ -64,7 +64,7 @@ public struct GatedVoiceActivity {
         return probability
     }
 
-    /// The next window, which the network is to judge; nil: it is left out.
+    /// The next window, which the network is to judge, or nil where it is left out.
     @inline(__always)
     private mutating func admit(
         _ audio: UnsafeBufferPointer<Int16>, _ senderHeardNothing: Bool

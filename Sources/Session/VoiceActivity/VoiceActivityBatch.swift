@@ -13,7 +13,7 @@ import CDense
 
 /// Windows that wait to be computed; shared by the sessions of a shard and confined to its thread.
 public final class VoiceActivityBatch {
-    /// Windows at most: as many as a layer serves with one pass over its weights.
+    /// The most windows: as many as a layer serves with one pass over its weights.
     static let capacity = Int(DENSE_FRAMES)
     /// Inputs of the layer for one window: features, then the hidden state.
     private static let inputs = 2 * SileroShape.hidden
@@ -85,7 +85,7 @@ public final class VoiceActivityBatch {
     }
 
     /// Completes a window's step.
-    /// - Parameter state: that of the window's stream; updated.
+    /// - Parameter state: the state of the window's stream, which is updated.
     /// - Returns: the probability that the window holds speech, and its energy.
     func take(_ place: Int, state: StreamState) -> (probability: Float, energy: WindowEnergy) {
         precondition(place < count)

@@ -7,8 +7,8 @@
 //   open ── `windowsToClose` silences in a row, and a window within the floor ──▶ closed
 //   closed ── a window above the floor, or speech at a recheck ──▶ open
 
-/// Mean squares of a window in three bands. A band is what a difference of samples lets pass: the
-/// energy of speech may hide below that of a rumble, but not in all three.
+/// Mean squares of a window in three bands. A band is the part that a difference of samples lets
+/// pass: the energy of speech may hide below that of a rumble, but not in all three.
 struct WindowEnergy: Equatable {
     /// Everything, above about 300 Hz, above about 2 kHz; the fourth lane is unused.
     let bands: SIMD4<Float>
@@ -42,18 +42,18 @@ struct WindowEnergy: Equatable {
 struct VoiceActivityGate {
     /// The decision about a window.
     enum Decision: Equatable {
-        /// It may hold speech.
+        /// The window may hold speech.
         case compute
-        /// It holds none, but it is time to ask the network whether that is so.
+        /// The window holds no speech, but it is time to check that with the network.
         case recheck
-        /// It holds none.
+        /// The window holds no speech.
         case skip
     }
 
     /// Windows in a row that the network must have called silence before the gate closes. 8: by
     /// then its memory hardly moves, so that it may stand still.
     static let windowsToClose: UInt8 = 8
-    /// Of so many skipped windows one is computed all the same: an error of the gate is found
+    /// One of this many skipped windows is computed all the same: an error of the gate is found
     /// within half a second, for a sixteenth of the cost.
     static let windowsToRecheck: UInt8 = 16
     /// The probability below which the network's answer counts as silence here; the lowest
@@ -65,10 +65,12 @@ struct VoiceActivityGate {
     static let margin: Float = 1.4
     /// The same where the packets say that their sender heard no voice: 6 dB.
     static let trustedMargin: Float = 4
-    /// How much of its way the floor goes up per window that the network calls silence. A tenth:
-    /// the first windows of speech, before the network notices it, hardly lift the floor.
+    /// The part of the distance by which the floor goes up per window that the network calls
+    /// silence. A tenth: the first windows of speech, before the network notices it, hardly lift
+    /// the floor.
     static let rise: Float = 0.1
-    /// How much of its way the floor goes down. Half: the quieter of a noise's levels counts.
+    /// The part of the distance by which the floor goes down. Half: the quieter of a noise's levels
+    /// counts.
     static let fall: Float = 0.5
 
     /// The loudest silence so far; infinite before any.

@@ -75,7 +75,7 @@ public final class VoiceActivityModel: Sendable {
         let basis = take(2 * channels.bins * SpeechSpectrum.frameSamples)
         guard let spectrum = SpeechSpectrum(basis: basis) else { throw .notAFourierBasis }
         self.spectrum = spectrum
-        // `taps` are those of the three time steps of a kernel that ever see more than padding.
+        // `taps` are the time steps of a kernel, of its three, that see more than padding.
         func takeConvolution(_ inputs: Int, _ outputs: Int, taps: Range<Int>) -> DenseLayer {
             let weights = take(outputs * inputs * 3)
             return DenseLayer(
