@@ -91,7 +91,7 @@ public struct DemoAgent: LanguageModel {
 
     private struct Topic {
         var phrases: [String]
-        /// The topic is recognised only in a message of at most this many words; nil: in any.
+        /// The topic is recognised only in a message of at most this many words. Nil sets no limit.
         var maxWords: Int?
         var answer: String
     }

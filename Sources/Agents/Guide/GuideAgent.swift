@@ -141,7 +141,8 @@ public struct GuideAgent: LanguageModel {
             callID: "call_guide_\(request.messages.count)", name: name, arguments: arguments)
     }
 
-    /// A call of the client's clock, which knows the user's time zone; nil: it offers none.
+    /// A call of the client's clock, which knows the user's time zone, or nil where the client
+    /// offers no clock.
     private static func clockCall(for request: ModelRequest) -> DemoToolUse.Call? {
         let clocks = ["get_time", "get_current_time", "current_time", "tell_time"]
         guard request.toolChoice != ToolChoice.none,
@@ -171,7 +172,8 @@ public struct GuideAgent: LanguageModel {
 
     // MARK: Earlier turns
 
-    /// The beginning of the last reply, as far as the user heard it; nil: there is none.
+    /// The beginning of the last reply, as far as the user heard it, or nil where there is no reply
+    /// yet.
     private static func lastReply(in messages: [ModelMessage]) -> String? {
         for case .assistant(let text) in messages.reversed()
         where text.contains(where: { !$0.isWhitespace }) {
@@ -216,8 +218,8 @@ public struct GuideAgent: LanguageModel {
         return rest
     }
 
-    /// The part of a count that was heard, which may end within a number: "8, 9, 1" is 8 and 9. Nil: the
-    /// text has other words.
+    /// The part of a count that was heard, which may end within a number: "8, 9, 1" is 8 and 9. The
+    /// result is nil where the text has other words.
     private static func heardCount(in text: String) -> SpokenCount? {
         let words = GuideIntent.words(of: text)
         let numbers = words.compactMap { Int($0) }

@@ -79,11 +79,11 @@ enum GuideIntent: Equatable {
 
     private struct Rule {
         let intent: GuideIntent
-        /// Of each group, the message has a word or a phrase.
+        /// The message has a word or a phrase of each group.
         let needs: [[String]]
         /// The message has none of these.
         var lacks: [String] = []
-        /// The message has at most so many words.
+        /// The message has at most this many words.
         var maxWords = GuideIntent.maxWords
 
         /// All phrases that it looks for.

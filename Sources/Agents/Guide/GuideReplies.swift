@@ -45,7 +45,7 @@ enum GuideReplies {
     static let instructions =
         "Your instructions have reached me, but it takes a model to follow them."
 
-    /// Words of the user that are repeated. 12: who has said more knows what it was.
+    /// The most words of the user that are repeated. 12: a user who has said more knows the words.
     private static let maxQuotedWords = 12
 
     /// The reply to what no rule fits.

@@ -14,7 +14,7 @@ enum GuideTool: String, CaseIterable {
     /// Its name in a model's request.
     var functionName: String { "\(GuideToolServers.label)__\(rawValue)" }
 
-    /// The tool that a model's request has under a name; nil: it is none of the guide's.
+    /// The tool that a model's request has under a name, or nil where that is no tool of the guide.
     init?(functionName: String) {
         guard let tool = Self.allCases.first(where: { $0.functionName == functionName }) else {
             return nil
@@ -58,7 +58,7 @@ public struct GuideToolServers: ToolServers {
     /// The label of the guide's tools.
     public static let label = "parley"
     private let others: any ToolServers
-    /// Whether the label is the guide's: the operator may have a server of that name.
+    /// Whether the label is the guide's: the operator may have a server of the same name.
     private let isOwn: Bool
 
     /// - Parameter others: the operator's servers, and those that clients name by URL.

@@ -14,7 +14,7 @@ struct SpokenCount: Equatable {
         Array(stride(from: first, through: last, by: first <= last ? 1 : -1))
     }
 
-    /// The rest of the count after a number; nil: there is none.
+    /// The rest of the count after a number, or nil where the count ends with it.
     func rest(after number: Int) -> SpokenCount? {
         guard number != last, numbers.contains(number) else { return nil }
         return SpokenCount(first: number + (first <= last ? 1 : -1), last: last)
@@ -25,8 +25,8 @@ struct SpokenCount: Equatable {
         self.last = last
     }
 
-    /// The count that a message asks for; nil: it asks for none.
-    /// - Parameter words: in lower case.
+    /// The count that a message asks for, or nil where it asks for none.
+    /// - Parameter words: the message's words, in lower case.
     init?(in words: [String]) {
         let verbs = ["count", "counting", "countdown"]
         guard let verb = words.firstIndex(where: verbs.contains) else { return nil }

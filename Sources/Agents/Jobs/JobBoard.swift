@@ -23,7 +23,7 @@ struct JobBoard {
     /// The run of a job; nil where it is closed.
     subscript(job: String) -> JobRun? { runs[job] }
 
-    /// A job is asked for.
+    /// Begins a job.
     mutating func open(_ job: String, limits: JobLimits) {
         precondition(runs[job] == nil, "two jobs of one name")
         runs[job] = JobRun(limits: limits)
@@ -44,7 +44,8 @@ struct JobBoard {
         runs[job]?.takeNews(at: now) ?? (JobNews(), false)
     }
 
-    /// The jobs with news, and those whose workers are to be told to wait, since the last call.
+    /// The jobs that have got news since the last call, and those whose workers must be told to
+    /// wait.
     mutating func takeChanges() -> (changed: [String], held: [String]) {
         defer { (changed, held) = ([], []) }
         return (changed, held)
@@ -107,7 +108,7 @@ struct JobBoard {
         }
     }
 
-    /// Time has passed.
+    /// Ends the jobs whose time limits have passed.
     mutating func handleTime(_ now: Instant) {
         for job in runs.keys.sorted() {
             guard var run = runs[job] else { continue }

@@ -34,7 +34,8 @@ final class JobDesk: Sendable {
         /// When the reply stream was read last, or the task began to.
         var lastRead = Instant(nanoseconds: 0)
         var isWatching = false
-        /// When what others have left was removed last; nil: never.
+        /// When the jobs that other servers have left were last removed. Nil until that was done
+        /// once.
         var tidied: Instant?
         var jobs: UInt64 = 0
     }
@@ -71,7 +72,7 @@ final class JobDesk: Sendable {
         return "\(turn).\(number)"
     }
 
-    /// Asks for a run. `close` ends it, whatever has become of it.
+    /// Asks for a run. `close` ends it in any state.
     /// - Parameter isClaim: whether the command claims the job of another run.
     /// - Throws: `.rateLimited` where the stream is full; `Refusal.isAlive` where the job is not to
     ///   be claimed; `.upstream` where Redis does not answer.
@@ -124,7 +125,7 @@ final class JobDesk: Sendable {
     /// The entry of a job, as far as it is known.
     func entry(of job: String) -> String? { state.withLock { $0.board[job]?.entry } }
 
-    /// Nothing more of a job is wanted. A worker that has not said all is stopped.
+    /// Closes a job whose answer is no longer wanted. A worker that has not finished is stopped.
     /// - Parameter isOver: whether Redis does not have it any more.
     func close(_ job: String, isOver: Bool) {
         let (run, reader) = state.withLock { state in
@@ -190,7 +191,7 @@ final class JobDesk: Sendable {
         waiter?.resume()
     }
 
-    /// Books what waits for the session.
+    /// Charges the session for the bytes that wait for it.
     private static func charge(_ job: String, in state: inout State) {
         guard var reader = state.readers[job] else { return }
         reader.host.charge(
@@ -200,7 +201,7 @@ final class JobDesk: Sendable {
 
     // MARK: The tasks of the shard
 
-    /// Changes the board, and does what follows from it.
+    /// Changes the board, and carries out the consequences.
     private func update(_ body: (inout JobBoard) -> Void) {
         var waiters: [CheckedContinuation<Void, Never>] = []
         let held = state.withLock { state in
@@ -274,7 +275,7 @@ final class JobDesk: Sendable {
             return true
         }
         guard isDue else { return }
-        // Where all jobs that were looked at are removed, the next ones may be left too.
+        // Where all jobs that were checked are removed, the next ones may have been left, too.
         for _ in 0...(scripts.queue.maxJobs / JobScripts.tidied) {
             let removed = try? await commands.send(scripts.tidy()).integer
             guard removed == Int64(JobScripts.tidied) else { return }
@@ -297,7 +298,7 @@ final class JobDesk: Sendable {
         }
     }
 
-    /// Asks Redis what has become of the jobs.
+    /// Asks Redis for the state of the jobs.
     /// - Returns: whether it answers.
     private func look() async -> Bool {
         var (jobs, position) = state.withLock { ($0.board.watched, $0.board.position) }

@@ -1,6 +1,6 @@
-// A language model whose turns are jobs of a Redis stream (`kind: redis-stream`): agents are workers
-// that take turns from the stream, not services that are called. JobDesk talks to Redis for each
-// shard; this file says what becomes of a turn whose worker dies.
+// A language model whose turns are jobs of a Redis stream (`kind: redis-stream`): agents are
+// workers that take turns from the stream, not services that are called. JobDesk talks to Redis for
+// each shard. This file decides how a turn continues whose worker dies.
 //
 // Invariant: a turn is run again only where nothing of its answer has reached the session, and only
 // after a script has seen that its worker's heart has stopped. All deltas come from one run.
@@ -11,7 +11,7 @@ import Synchronization
 
 /// Answers turns by workers of a consumer group.
 final class JobModel: LanguageModel {
-    /// Bytes of the functions that wait for what a worker says.
+    /// Bytes of the functions that wait for a worker's words.
     private static let taskBytes = 4_000
 
     /// The name for operators.
@@ -112,7 +112,7 @@ final class JobModel: LanguageModel {
         }
     }
 
-    /// Asks for the turn, and passes on what a worker says. Where the worker dies before its first
+    /// Asks for the turn, and passes on a worker's words. Where the worker dies before its first
     /// word has reached the session, the turn is run again.
     /// - Throws: `.upstream` where no worker takes the turn, or Redis does not answer;
     ///   `.rateLimited` where too many turns wait; `.agentLost` where the worker has died.
@@ -238,12 +238,12 @@ final class JobModel: LanguageModel {
     }
 }
 
-/// A turn and what has become of it so far.
+/// A turn and its state.
 private struct JobTurn {
     let request: ModelRequest
     /// The same for every run: the key by which workers recognise it.
     let name: String
-    /// Until when the first piece must have come; nil: no limit.
+    /// When the wait for the first piece times out. Nil sets no limit.
     let firstPiece: Instant?
     /// Runs so far.
     var run = 1

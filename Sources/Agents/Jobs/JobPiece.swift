@@ -10,7 +10,7 @@ import Session
 enum JobPieceError: Error, Equatable {
     /// A field is missing, or is not of its form.
     case badField(String)
-    /// Parley knows no such piece.
+    /// The piece has a type that Parley does not know.
     case unknownType(String)
 }
 

@@ -16,11 +16,11 @@ import Session
 struct JobLimits: Equatable {
     /// Until when a worker must have taken it.
     var pickup: Instant
-    /// Until when the first piece must have come; nil: no limit.
+    /// When the wait for the first piece times out. Nil sets no limit.
     var firstPiece: Instant?
     /// The longest time between two pieces.
     var silence: Duration
-    /// Until when the answer must be complete; nil: no limit.
+    /// When the wait for the complete answer times out. Nil sets no limit.
     var total: Instant?
 }
 
@@ -39,7 +39,7 @@ enum JobEnd: Equatable {
 /// The deltas and the end that a run has had since the last time.
 struct JobNews: Equatable {
     var deltas: [ModelDelta] = []
-    /// Nil: it goes on.
+    /// How the job ended, or nil where it goes on.
     var end: JobEnd?
 }
 
@@ -53,7 +53,7 @@ struct JobRun {
     /// Bytes of an answer that wait for the session, from which on the worker is asked to wait. 64 KiB:
     /// an hour of speech.
     static let heldBytes = 64 << 10
-    /// Bytes that may wait at most: a worker that does not obey. 1 MiB.
+    /// The most bytes that may wait, in case a worker does not obey the request to wait. 1 MiB.
     static let maxBufferedBytes = 1 << 20
     /// Bytes of a whole answer. 16 MiB, as of every model's.
     static let maxReplyBytes = 16 << 20
@@ -66,7 +66,7 @@ struct JobRun {
 
     /// The id of its entry; nil until Redis has told it.
     private(set) var entry: String?
-    /// Since when the worker is to say nothing; nil: it may go on.
+    /// Since when the worker is to send nothing, or nil where it may go on.
     private(set) var heldSince: Instant?
     /// Bytes that wait for the session.
     private(set) var bufferedBytes = 0
@@ -84,10 +84,10 @@ struct JobRun {
 
     /// Whether `takeNews` has something.
     var hasNews: Bool { news != JobNews() }
-    /// Whether the worker has said all, or nothing more of it is wanted.
+    /// Whether the worker has finished, or its answer is no longer wanted.
     var isOver: Bool { phase == .over }
 
-    /// Takes the news since the last call. Where there is none, and the worker was asked to wait, it
+    /// Takes the news since the last call. Where there is no news, a worker that was asked to wait
     /// may go on.
     /// - Returns: the news, and whether the worker must get the permission to go on.
     mutating func takeNews(at now: Instant) -> (news: JobNews, goesOn: Bool) {
@@ -179,7 +179,7 @@ struct JobRun {
         }
     }
 
-    /// Time has passed.
+    /// Ends the job where one of its time limits has passed.
     mutating func handleTime(_ now: Instant) {
         guard phase != .over, heldSince == nil else { return }
         if phase == .waiting, limits.pickup <= now {
@@ -196,7 +196,7 @@ struct JobRun {
         }
     }
 
-    /// Nothing can come any more.
+    /// Ends the job with an error: no more pieces can come.
     mutating func fail(_ error: AgentError) { end(.failed(error)) }
 
     private mutating func end(_ end: JobEnd) {

@@ -32,7 +32,7 @@ struct JobScripts: Sendable {
     private static let maxDeadLetters = 1_000
     /// How long they are kept after the last one. A week.
     private static let deadLetterLifetime = Duration.seconds(7 * 86_400)
-    /// The oldest jobs that are looked at for servers that are gone. 20: their texts are read.
+    /// How many of the oldest jobs are checked for servers that are gone. 20: their texts are read.
     static let tidied = 20
     /// How long a worker that asks for no job is kept in the group. An hour.
     private static let consumerLifetime = Duration.seconds(3_600)
@@ -91,8 +91,9 @@ struct JobScripts: Sendable {
         return command
     }
 
-    /// Nothing more of a job is wanted.
-    /// - Parameter entry: nil: it is not known whether Redis has the job.
+    /// Stops a job: its answer is no longer wanted.
+    /// - Parameter entry: the id of the job's entry, or nil where it is not known whether Redis has
+    ///   the job.
     func stop(_ job: String, _ entry: String?) -> RedisCommand {
         var command = RedisCommand(Self.stop, keys: [queue.stream, queue.lease(of: job)])
         command.append(queue.group)

@@ -129,7 +129,8 @@ struct JSONRPCRequest {
     var fields: [(name: String, value: String)] = []
 
     /// The message as JSON, on one line: the stdio transport ends a message at a line break.
-    /// - Parameter version: the stateless revision of a request; nil: an earlier one.
+    /// - Parameter version: the stateless revision of a request. Nil stands for the earlier
+    ///   revisions.
     func encoded(for version: String? = nil) -> [UInt8] {
         var parameters = parameters
         if let version, id != nil {

@@ -65,7 +65,7 @@ final class MCPClient: ToolServerConnection {
     private static let taskBytes = 4_000
 
     private let transport: any MCPTransport
-    /// The server's place in the process's memory; nil: lists are not kept.
+    /// The server's place in the process's memory, or nil where lists are not kept.
     private let record: MCPServerRecord?
     private let timeouts: MCPTimeouts
     /// The operator's name for the server; empty: a client has named its URL, and its failures are
@@ -114,7 +114,8 @@ final class MCPClient: ToolServerConnection {
         }
     }
 
-    /// The failure of the server in an error; nil: the error is a tool's own, or this server's.
+    /// The failure of the MCP server that an error shows, or nil where the error is a tool's own,
+    /// or this server's.
     private func fault(of error: any Error) -> ServiceFault? {
         let service = "mcp/" + label
         switch error {

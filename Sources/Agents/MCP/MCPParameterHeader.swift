@@ -126,8 +126,8 @@ struct MCPParameterHeader: Equatable, Sendable {
 }
 
 extension JSONValue {
-    /// The member of an object under a name that is not known at compile time. Of repeated names
-    /// the last one counts.
+    /// The member of an object under a name that is not known at compile time. If a name is
+    /// repeated, its last member counts.
     func member(named name: String) -> JSONValue? {
         var found: JSONValue?
         guard let members else { return nil }

@@ -57,8 +57,8 @@ struct MCPAnswers {
 
     fileprivate init() {}
 
-    /// - Parameter value: an object with one plain value, or a list of texts, for each field.
-    ///   Other values are dropped, as the protocol has none.
+    /// - Parameter value: an object with one plain value, or a list of texts, for each field. Other
+    ///   values are dropped, as the protocol does not have them.
     fileprivate init(_ value: JSONValue) {
         areDeclined = value.string == Self.declined
         guard let members = value.members else { return }

@@ -33,7 +33,7 @@ final class MCPServerMemory: Sendable {
 
     private struct Entry {
         var era: Era?
-        /// When the era is to be found out again.
+        /// When the server is to be asked for its era again.
         var eraEnd: Instant?
         var list: MCPToolList?
         var listEnd = Instant(nanoseconds: 0)
@@ -58,7 +58,7 @@ final class MCPServerMemory: Sendable {
             return value
         }
 
-        /// Forgets what was not used for longest until all limits are kept.
+        /// Forgets the entries that were not used for longest, until all limits are kept.
         mutating func makeRoom() {
             while entries.count > maxServers || listBytes > maxListBytes,
                 let oldest = entries.min(by: { $0.value.lastUse < $1.value.lastUse })
@@ -75,7 +75,7 @@ final class MCPServerMemory: Sendable {
     func record(
         url: String, headers: [MCPTool.Header], isConfined: Bool
     ) -> MCPServerRecord {
-        // With their lengths, so that no two lists of texts make the same key.
+        // The lengths are hashed, too, so that no two lists of texts make the same key.
         var key = isConfined ? "public" : "any"
         for text in [url] + headers.flatMap({ [$0.name.lowercased(), $0.value] }) {
             key += " \(text.utf8.count):\(text)"
@@ -131,15 +131,15 @@ struct MCPServerRecord: Sendable {
     fileprivate let memory: MCPServerMemory
     fileprivate let key: SHA256Digest
 
-    /// How requests to the server begin; nil: unknown.
+    /// How requests to the server begin, if that is known.
     func era(at now: Instant) -> MCPServerMemory.Era? { memory.era(of: key, at: now) }
 
-    /// The server has answered in this way.
+    /// Notes the protocol in which the server has answered.
     func remember(_ era: MCPServerMemory.Era, at now: Instant) {
         memory.remember(era, of: key, at: now)
     }
 
-    /// The server's tools; nil: they have to be listed.
+    /// The server's tools, or nil where they have to be listed.
     func list(at now: Instant) -> MCPToolList? { memory.list(of: key, at: now) }
 
     /// Keeps a list for as long as its server allows.
@@ -148,6 +148,6 @@ struct MCPServerRecord: Sendable {
         memory.remember(list, of: key, until: now + lifetime)
     }
 
-    /// The server is not what it was.
+    /// Forgets the server, because it has changed.
     func forget() { memory.forget(key) }
 }

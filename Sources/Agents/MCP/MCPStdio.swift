@@ -82,7 +82,7 @@ final class MCPProgram: Sendable {
     private enum Step {
         case nothing
         case send(JSONRPCRequest, version: String?)
-        /// The program can be used: send what has waited.
+        /// The program can be used: send the requests that have waited.
         case begin([JSONRPCRequest], version: String?)
         case refuse
         case start
@@ -184,7 +184,7 @@ final class MCPProgram: Sendable {
             ).encoded())
     }
 
-    /// A request has waited for as long as a program may be silent after the probe.
+    /// Ends the probe: a request has waited for as long as a program may be silent after it.
     fileprivate func endProbe() {
         let step = state.withLock { state -> Step in
             switch state.stage {

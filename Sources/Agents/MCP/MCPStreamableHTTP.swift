@@ -39,7 +39,7 @@ final class MCPStreamableHTTP: MCPTransport {
     /// How a server has answered `server/discover`.
     private enum Discovery {
         case stateless(version: String)
-        /// It wants a handshake.
+        /// The server requires a handshake.
         case handshake
         /// It does not speak the version of the request.
         case refusal(supported: [String])
@@ -134,14 +134,14 @@ final class MCPStreamableHTTP: MCPTransport {
         return new
     }
 
-    /// Another task may have made a new agreement meanwhile.
+    /// Forgets an agreement, unless another task has made a new one meanwhile.
     private func forget(_ known: Agreement) {
         agreement.withLock { if $0 == known { $0 = nil } }
         record.forget()
     }
 
-    /// Makes another agreement after a refusal; nil: the known one still holds, and the refusal is
-    /// about the request itself.
+    /// Makes another agreement after a refusal. The result is nil where the known one still holds:
+    /// then the refusal is about the request itself.
     private func renew(
         _ known: Agreement, after refusal: MCPRefusal, within limit: Duration,
         on host: any AgentHost
@@ -199,8 +199,8 @@ final class MCPStreamableHTTP: MCPTransport {
         return try await discover(other, within: limit, on: host)
     }
 
-    /// Takes every answer that is not in the stateless form for one of an earlier server, except for
-    /// refusals that have another reason, such as missing credentials.
+    /// Treats every answer that is not in the stateless form as one of an earlier server, except
+    /// for refusals that have another reason, such as missing credentials.
     private func discover(
         _ version: String, within limit: Duration, on host: any AgentHost
     ) async throws -> Discovery {
@@ -233,7 +233,8 @@ final class MCPStreamableHTTP: MCPTransport {
         return new
     }
 
-    /// The doubt that a refusal leaves. There is none where the request may have been executed.
+    /// The doubt that a refusal leaves about the agreement: `.none` where the request may have been
+    /// executed.
     private static func doubt(of known: Agreement, after refusal: MCPRefusal) -> Doubt {
         if refusal.isPassing || refusal.status >= 500 { return .none }
         switch refusal.failure?.code {
@@ -313,7 +314,7 @@ final class MCPStreamableHTTP: MCPTransport {
         }
     }
 
-    /// Names an answer that is no message of JSON-RPC as what it is.
+    /// Says what an answer is that is no message of JSON-RPC.
     private static func explained<Value>(
         _ evidence: ServiceEvidence, _ read: () throws -> Value
     ) throws -> Value {

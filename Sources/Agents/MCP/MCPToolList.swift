@@ -1,5 +1,6 @@
-// The tools of one server as its `tools/list` describes them, and what a call has to know of each.
-// MCPClient fetches the pages; MCPServerMemory keeps a list for as long as its server allows.
+// The tools of one server as its `tools/list` describes them, and the facts of each that a call
+// needs. MCPClient fetches the pages; MCPServerMemory keeps a list for as long as its server
+// allows.
 
 import Codec
 import Session
@@ -66,8 +67,9 @@ struct MCPToolList: Equatable, Sendable {
 }
 
 extension MCPToolDescription {
-    /// Reads a tool of a server's list; nil when it has no name. One whose schema is missing, `null`
-    /// or no object takes no arguments: without it the user would miss it, and no one be told.
+    /// Reads a tool of a server's list; nil when it has no name. A tool whose schema is missing,
+    /// `null` or no object counts as one without arguments: if it were left out, the user would
+    /// miss it without any error.
     fileprivate init?(listed value: JSONValue) {
         guard let name = value["name"]?.string, !name.isEmpty else { return nil }
         let schema = value["inputSchema"].flatMap { $0.kind == .object ? $0.raw : nil }

@@ -39,8 +39,8 @@ enum MCPVersion {
         }
     }
 
-    /// The stateless revision to use with a server that has answered `server/discover`; nil: it
-    /// wants a handshake.
+    /// The stateless revision to use with a server that has answered `server/discover`, or nil
+    /// where it requires a handshake.
     static func stateless(discovered result: RawJSON) -> String? {
         guard let root = try? JSONParser(limits: .ofAnAnswer).parse(result.text),
             let versions = root["supportedVersions"]?.elements

@@ -1,7 +1,7 @@
 // JSON parsers for the pieces of models' answers, borrowed for one piece at a time. A parser's
 // buffers take about 30 kB, and a response in progress needs one for a microsecond every 20 ms. The
-// process therefore has only as many as threads that read at once, and they stay in the CPU's
-// cache.
+// process therefore has only one for each thread that reads at the same time, and they stay in the
+// CPU's cache.
 
 import Codec
 import Session

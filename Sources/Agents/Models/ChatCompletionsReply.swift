@@ -122,8 +122,8 @@ struct ChatCompletionsReply: StreamedAnswer {
     private mutating func read(_ delta: JSONValue) throws(AgentError) -> [ModelDelta] {
         guard delta.kind == .object || delta.isNull else { throw .unknownType("delta") }
         var deltas: [ModelDelta] = []
-        // A server that sends thoughts apart has closed the one that the prompt opened, and a refusal
-        // follows no thought.
+        // A server that sends thoughts in a field of their own has closed the thought that the
+        // prompt opened. A refusal follows no thought.
         if ["reasoning_content", "reasoning"].contains(where: { delta[$0]?.string != nil }) {
             opening = ""
         }
@@ -192,7 +192,7 @@ struct ChatCompletionsReply: StreamedAnswer {
 }
 
 extension AgentError {
-    /// The answer has ended, and it is none.
+    /// The answer has ended, and it has no choice.
     fileprivate static let noChoice = AgentError.malformedReply(
         message: "The model server's answer holds no choice.")
 }

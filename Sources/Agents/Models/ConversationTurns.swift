@@ -40,9 +40,10 @@ extension [ModelMessage] {
     /// The turns of the whole conversation.
     var turns: [ConversationTurn] { turns(outputs: outputs) }
 
-    /// The turns of these messages. An output stands with its call, wherever it came; one without a
-    /// call is left out.
-    /// - Parameter outputs: those of the whole conversation, of which these messages are a part.
+    /// The turns of these messages. An output stands with its call, wherever it came. An output
+    /// without a call is left out.
+    /// - Parameter outputs: the outputs of the whole conversation, of which these messages are a
+    ///   part.
     func turns(outputs: [String: String]) -> [ConversationTurn] {
         var turns: [ConversationTurn] = []
         var rest = self[...]

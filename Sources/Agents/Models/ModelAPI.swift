@@ -46,7 +46,7 @@ protocol ModelAPI: LanguageModel {
     func encoded(_ request: ModelRequest, model: String, form: RequestForm) -> [UInt8]
 
     /// The body of a request that does not depend on what the service remembers, for a service that
-    /// has forgotten it; nil, the default, where the request depends on nothing.
+    /// has forgotten it. It is nil, the default, where the request depends on nothing.
     func encodedWhole(_ request: ModelRequest, model: String, form: RequestForm) -> [UInt8]?
 }
 

@@ -109,7 +109,7 @@ final class ModelExchange<API: ModelAPI>: @unchecked Sendable {
         return evidence
     }
 
-    /// Names an answer that is none of the API's as what it is.
+    /// Says what an answer is that does not have the API's form.
     @inline(never)
     private func explained(_ error: any Error) -> any Error {
         guard case AgentError.malformedReply(_, let detail) = error,
@@ -147,7 +147,7 @@ final class ModelExchange<API: ModelAPI>: @unchecked Sendable {
     }
 
     /// Charges the host for the request as it is.
-    /// - Parameter bytes: what is held beside it.
+    /// - Parameter bytes: the bytes that are held beside it.
     private func charge(_ bytes: Int = 0) {
         let own = ModelExchangeBytes.answering + body.heapBytes
         host.charge(own + bytes, insteadOf: &charged)

@@ -28,7 +28,7 @@ public struct ModelNamePattern: Equatable, Sendable, LosslessStringConvertible {
 }
 
 /// A service, or an embedded model, that answers requests for some model names. An object, because a
-/// request in progress would else keep several copies.
+/// request in progress would otherwise keep several copies.
 public final class ModelProvider: Sendable {
     /// The name in metrics, logs, and the `fallback` of other providers.
     public let name: String
@@ -65,14 +65,15 @@ public struct ModelRouter: LanguageModel {
         ) -> Void
 
     private let all: [ModelProvider]
-    /// The default provider, for names that fit no pattern; nil: such names are refused.
+    /// The default provider, for names that fit no pattern. Without one, such names are refused.
     private let standard: ModelProvider?
     private let report: Report
 
     /// Creates a router.
     /// - Parameters:
     ///   - providers: in order of precedence; their names are unique.
-    ///   - standard: the name of the provider for all other models; nil: they are refused.
+    ///   - standard: the name of the provider for all other models, which are refused where it is
+    ///     nil.
     ///   - report: called when a fallback takes over.
     public init(
         providers: [ModelProvider], standard: String? = nil,
@@ -83,7 +84,7 @@ public struct ModelRouter: LanguageModel {
         self.report = report
     }
 
-    /// Looks at all providers, one after the other.
+    /// Checks the services of all providers, one after the other.
     public func checkServices(on host: any AgentHost) async {
         for provider in all { await provider.model.checkServices(on: host) }
     }
@@ -162,10 +163,11 @@ public struct ModelRouter: LanguageModel {
         next.health.handleFallback()
     }
 
-    /// Waits for a place at a provider. A request that gets none tells nothing of the provider.
+    /// Waits for a place at a provider. A request that gets no place says nothing about the
+    /// provider's health.
     /// - Parameter fallback: takes over where the provider is paused or has too many requests; a
     ///   provider without one is used even while it is paused.
-    /// - Returns: nil: the fallback takes over.
+    /// - Returns: nil where the fallback takes over.
     /// - Throws: `AgentError.rateLimited` where there is no fallback; `CancellationError`.
     ///
     /// Not inlined: its variables would stay in memory until the end of the answer.
@@ -188,7 +190,7 @@ public struct ModelRouter: LanguageModel {
             if error is AgentError { return nil }
             throw error
         }
-        // It may have been paused meanwhile.
+        // The provider may have been paused meanwhile.
         let now = await host.now()
         if let renewed = provider.health.permit(at: now) { return renewed }
         provider.queue.leave(since: nil, at: now)

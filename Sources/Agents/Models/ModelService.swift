@@ -14,7 +14,7 @@ public enum ModelServiceKind: String, CaseIterable, Sendable {
     case agUI = "ag-ui"
     case redisStream = "redis-stream"
 
-    /// Nil: it is no service of HTTP.
+    /// The API that it speaks, or nil where the service is not reached by HTTP.
     private var api: (any ModelAPI.Type)? {
         switch self {
         case .chat: ChatCompletions.self
@@ -108,23 +108,24 @@ public struct ModelService: Sendable {
     /// Whether users' images are sent.
     public var seesImages = false
     /// Whether it keeps the conversation (responses): requests go on from its earlier answers and
-    /// have only what is new. Not by default: services that store nothing refuse it.
+    /// have only the new items. Not by default: services that store nothing refuse it.
     public var keepsState = false
     /// Whether requests name the caller and the turn in their bodies, as `user` and `metadata`
     /// (chat, responses). Not by default: services that check their parameters refuse them.
     public var namesUser = false
-    /// Signs its requests; nil: they are not signed.
+    /// Signs its requests. Where nil, they are not signed.
     public var signer: RequestSigner?
-    /// The name by which the service knows itself in signatures (`aud`); nil: its base URL.
+    /// The name by which the service knows itself in signatures (`aud`). The default is its base
+    /// URL.
     public var audience: String?
     /// Longest wait for the answer, and for each further piece of it. 60 s: a model on a CPU reads a
     /// long conversation for tens of seconds before its first word.
     public var timeout = Duration.seconds(60)
-    /// Time until the first word or function call of an answer, all retries included; nil: no limit
-    /// but `timeout`.
+    /// Time until the first word or function call of an answer, all retries included. Where nil,
+    /// only `timeout` limits it.
     public var firstTokenTimeout: Duration?
-    /// Time until the end of the answer to one request; nil: no limit. Time in which the session
-    /// accepts no more of the answer does not count.
+    /// Time until the end of the answer to one request. Nil sets no limit. Time in which the
+    /// session accepts no more of the answer does not count.
     public var totalTimeout: Duration?
     /// When a failed request is retried. Never by default.
     public var retries = RetryPolicy.never

@@ -21,7 +21,7 @@ struct OpenAIResponsesReply: StreamedAnswer {
     private var isDone = false
     private var incompleteReason: String?
     private var usage: ModelDelta?
-    /// The name of a service that keeps the conversation; nil: it does not.
+    /// The name of the service, where it keeps the conversation.
     private let keeper: String?
     /// Ids of the calls so far.
     private var callIDs: [String] = []
@@ -168,7 +168,7 @@ struct OpenAIResponsesReply: StreamedAnswer {
             let reason = response["incomplete_details"]?["reason"]?.string
             incompleteReason = reason == "content_filter" ? reason : "max_output_tokens"
         default:
-            // Of an incomplete answer the service may remember more than the session has.
+            // The service may remember more of an incomplete answer than the session has.
             guard keeper != nil, let id = response["id"]?.string else { break }
             memento = ResponsesMemento(responseID: id, callIDs: callIDs)
         }

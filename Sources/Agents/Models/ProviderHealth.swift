@@ -64,7 +64,7 @@ public final class ProviderHealth: Sendable {
         }
     }
 
-    /// A request was answered.
+    /// Notes that a request was answered.
     func handleAnswered() {
         state.withLock { state in
             state.counts.completed += 1
@@ -72,8 +72,8 @@ public final class ProviderHealth: Sendable {
         }
     }
 
-    /// A request has failed.
-    /// - Parameter isItsFault: false where the request was at fault, which tells nothing of the
+    /// Notes that a request has failed.
+    /// - Parameter isItsFault: false where the request was at fault, which says nothing about the
     ///   provider.
     func handleFailed(_ permit: ProviderPermit, isItsFault: Bool, at now: Instant) {
         state.withLock { state in
@@ -84,7 +84,7 @@ public final class ProviderHealth: Sendable {
         }
     }
 
-    /// The request was cancelled.
+    /// Notes that the request was cancelled.
     /// - Parameter hasAnswered: whether the answer had begun, which shows that the provider works.
     func handleCancelled(_ permit: ProviderPermit, hasAnswered: Bool, at now: Instant) {
         state.withLock { state in
@@ -94,7 +94,7 @@ public final class ProviderHealth: Sendable {
         }
     }
 
-    /// The request was not made.
+    /// Notes that the request was not made.
     func handleWithdrawn(_ permit: ProviderPermit, at now: Instant) {
         state.withLock { Self.endTrial(permit, in: &$0, at: now) }
     }

@@ -19,7 +19,7 @@ public final class RequestQueue: Sendable {
     /// The shortest time until a refused request may come back: `Retry-After` has whole seconds.
     static let minRetryAfter = Duration.seconds(1)
     /// The longest estimate of that time. 60 s: the estimate follows the requests of the last
-    /// minutes, and says nothing of later ones. The service's own `Retry-After` may be longer.
+    /// minutes, and says nothing about later ones. The service's own `Retry-After` may be longer.
     static let maxRetryAfter = Duration.seconds(60)
     /// The share of a new duration in the average, as a divisor. 8: some dozen requests.
     private static let averageDivisor = 8
@@ -87,7 +87,7 @@ public final class RequestQueue: Sendable {
     }
 
     /// Gives a place back. The next request that waits gets it.
-    /// - Parameter start: when the place was taken; nil: its time is not measured.
+    /// - Parameter start: when the place was taken, or nil where its time is not measured.
     func leave(since start: Instant?, at now: Instant) {
         let next = state.withLock { state -> Waiter? in
             if let start {
@@ -115,7 +115,7 @@ public final class RequestQueue: Sendable {
 
     private func wait(as caller: String, on host: any AgentHost) async throws {
         let now = await host.now()
-        // True: it has a place.
+        // The result is true where the request has a place.
         try await withThrowingTaskGroup(of: Bool.self) { [self] group in
             group.addTask {
                 try await self.place(as: caller, at: now)
@@ -186,14 +186,14 @@ public final class RequestQueue: Sendable {
         var counts: [String: Int] = [:]
         for waiter in state.waiting { counts[waiter.caller, default: 0] += 1 }
         let own = counts[caller] ?? 0
-        // Of callers with as many, the one whose request is served last.
+        // Among callers with the same number, this is the one whose request is served last.
         guard let most = counts.values.max(), most > own + 1,
             let place = state.waiting.lastIndex(where: { counts[$0.caller] == most })
         else { return nil }
         return state.waiting.remove(at: place)
     }
 
-    /// A request waits no more.
+    /// Removes a request that waits no more.
     private func withdraw(_ number: UInt64) {
         let waiter = state.withLock { state -> Waiter? in
             guard let place = state.waiting.firstIndex(where: { $0.number == number }) else {

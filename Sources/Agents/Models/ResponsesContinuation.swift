@@ -54,7 +54,7 @@ struct ResponsesContinuation {
     /// Nil where the whole conversation must be sent.
     /// - Parameter provider: the name of the service.
     init?(_ request: ModelRequest, provider: String) {
-        // Of a reply that was cut the service remembers words that the user has not heard.
+        // If a reply was cut, the service remembers words of it that the user has not heard.
         let kept = request.mementos.last { $0.provider == provider && $0.wasHeard }
         guard let kept, let memento = ResponsesMemento(kept.text), let known = kept.knownMessages,
             (0...request.messages.count).contains(known)

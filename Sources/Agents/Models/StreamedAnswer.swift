@@ -10,11 +10,11 @@ protocol StreamedAnswer: SendableMetatype {
     /// Reads an answer on its own.
     init()
 
-    /// Reads the answer to a request. The default is the above, for APIs whose answers can be read
-    /// on their own.
+    /// Reads the answer to a request. The default is the function above, for APIs whose answers can
+    /// be read without the request.
     init(to request: ModelRequest, from service: ModelService)
 
-    /// Memory of what has been read and is kept until the answer is over; 0 by default.
+    /// Memory of the parts that were read and are kept until the answer is over. 0 by default.
     var heldBytes: Int { get }
 
     /// Reads the data of one event of the stream.
@@ -32,7 +32,7 @@ protocol StreamedAnswer: SendableMetatype {
     /// Whether the answer's own terminal event has come. Later events are no part of the answer.
     var isOver: Bool { get }
 
-    /// Whether only what may be left out can follow, such as the count of tokens. By default
+    /// Whether only parts can follow that may be left out, such as the count of tokens. By default
     /// `isOver`.
     var isComplete: Bool { get }
 
@@ -67,8 +67,8 @@ struct AnswerReading<Answer: StreamedAnswer> {
     private var plain: [UInt8] = []
     private var isPlain: Bool?
     private var received = 0
-    /// The first bytes, until something was read from them: they say what an answer is that cannot
-    /// be read.
+    /// The first bytes, until an event was read from them. They show the kind of an answer that
+    /// cannot be read.
     private(set) var beginning: [UInt8] = []
     private var hasDeltas = false
     /// Whether the answer's own terminal event has come, and its last deltas with it.
@@ -80,7 +80,7 @@ struct AnswerReading<Answer: StreamedAnswer> {
     /// Whether only what may be left out can follow.
     var isComplete: Bool { answer.isComplete }
 
-    /// Memory of what has arrived and was not passed on yet.
+    /// Memory of the bytes that have arrived and were not passed on yet.
     var bufferedBytes: Int { plain.heapBytes + events.heldBytes + answer.heldBytes }
 
     /// Reads the next piece.
@@ -161,8 +161,9 @@ extension AgentError {
     static let cutOff = AgentError.malformedReply(
         message: "The model server's answer ended before it was complete.")
 
-    /// The same failure as a limit, where the service is asked too often and says when to come back.
-    /// - Parameter retryAfter: what it says.
+    /// The same failure, as a rate limit where the service is asked too often and says when to
+    /// retry.
+    /// - Parameter retryAfter: the time to wait, as the service says it.
     func asLimit(retryAfter: Duration?) -> AgentError {
         guard case .upstream(status: 429, _) = self, let retryAfter else { return self }
         return .rateLimited(retryAfter: retryAfter, detail: detail)

@@ -1,12 +1,12 @@
-// In which pieces a clause becomes sound. The first piece is short, so that it is heard soon; later
-// ones are longer, because each costs the margins at its ends besides. A value without state.
+// The pieces in which a clause becomes sound. The first piece is short, so that it is heard soon;
+// later ones are longer, because each costs the margins at its ends besides. A value without state.
 //
-// The decoder sees 10 frames to either side of a frame. With this margin, the pieces join to what the
-// whole would be, and nothing needs to be faded.
+// The decoder sees 10 frames to either side of a frame. With this margin, the joined pieces equal
+// the sound of the whole clause, and no fading is needed.
 
 /// A piece of a clause.
 struct DecodingWindow: Equatable {
-    /// The frames whose sound is wanted.
+    /// The frames of the sound that the caller needs.
     var frames: Range<Int>
     /// The frames that the decoder needs for it.
     var input: Range<Int>

@@ -53,7 +53,7 @@ struct NaturalSynthesizer: SpeechSynthesizer {
         }
     }
 
-    /// A clause whose first window is sound.
+    /// A clause whose first window has become sound.
     private struct BegunClause {
         let frames: VoiceFrames
         let sound: [Int16]

@@ -53,7 +53,8 @@ final class NaturalVoiceModel: Sendable {
         static let runtime = "sherpa-onnx/lib/libonnxruntime.so"
     }
 
-    /// How much the sound and the lengths of phonemes vary at random: what the voice was trained with.
+    /// How much the sound and the lengths of phonemes vary at random: the values of the voice's
+    /// training.
     private static let (soundVariation, lengthVariation): (Float, Float) = (0.667, 0.8)
     /// Louder by 3.5 dB, which is nearly as loud as the voice `cedar`: 0.077 instead of 0.085 of full
     /// scale. Peaks reach 0.97; the few beyond full scale are cut.

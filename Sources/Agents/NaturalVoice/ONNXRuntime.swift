@@ -93,9 +93,9 @@ final class ONNXModel: @unchecked Sendable {
 
     /// Runs the model.
     /// - Parameters:
-    ///   - inputs: by name.
-    ///   - output: the name of the one that is wanted: floats.
-    /// - Returns: its elements.
+    ///   - inputs: the inputs by their names.
+    ///   - output: the name of the wanted output, whose elements are floats.
+    /// - Returns: the elements of the output.
     func run(
         _ inputs: [(name: String, value: Input)], output: String
     ) throws(ONNXError) -> [Float] {

@@ -46,7 +46,7 @@ enum PhonemeRules {
         return clauses
     }
 
-    /// The mark after a word; nil: none.
+    /// The mark after a word, if there is one.
     private static func mark(after word: AnalysedWord, isLast: Bool) -> Character? {
         if let mark = word.punctuation.first(where: { marks.contains($0) }) { return mark }
         if isLast { return "." }

@@ -16,7 +16,7 @@ struct PhonemeTable {
     private var numbers: [Unicode.Scalar: Int64] = [:]
 
     /// Reads a table.
-    /// - Parameter maxNumber: what the voice knows at most.
+    /// - Parameter maxNumber: the largest number that the voice knows.
     /// - Returns: nil where a line cannot be read, a number is out of range, or a phoneme is missing
     ///   that every voice has.
     init?(_ text: String, maxNumber: Int64 = 255) {

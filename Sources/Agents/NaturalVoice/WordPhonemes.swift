@@ -23,7 +23,7 @@ enum WordPhonemes {
         were you your youre ill im can could did do does had has have may might must shall should \
         will would
         """.split(separator: " ").map(String.init))
-    /// Words whose sounds no rule gives.
+    /// Words whose sounds follow no rule.
     private static let fixed = ["a": "ɐ", "on": "ɔn", "into": "ˌɪntʊ", "was": "wʌz"]
     /// Ends of words whose last syllable is the main one.
     private static let lateEnds = [
@@ -36,7 +36,7 @@ enum WordPhonemes {
     // MARK: Words
 
     /// The sounds of a word.
-    /// - Parameter next: the word that follows without a pause; nil: none.
+    /// - Parameter next: the word that follows without a pause, if there is one.
     static func sounds(of word: AnalysedWord, before next: AnalysedWord?) -> String {
         let meetsVowel = next?.syllables.first?.phones.first.map { vowels[$0] != nil } ?? false
         if word.name == "the" { return meetsVowel ? "ði" : "ðə" }
@@ -62,7 +62,7 @@ enum WordPhonemes {
     /// Where a word is stressed.
     private struct Stress {
         private var stressed: Set<Int>
-        /// The syllable with the main stress; nil: none has a mark.
+        /// The syllable with the main stress, or nil where no syllable has its mark.
         private var main: Int?
 
         init(of word: AnalysedWord) {

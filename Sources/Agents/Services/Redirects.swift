@@ -29,7 +29,7 @@ enum ServiceAddress {
     }
 
     /// Where a `Location` points, as an absolute URL (RFC 3986 §5.2, without the removal of dots);
-    /// nil: it is no URL of HTTP.
+    /// nil where it is no URL of HTTP.
     static func target(of location: String, from url: String) -> String? {
         let lowercased = location.lowercased()
         if lowercased.hasPrefix("http://") || lowercased.hasPrefix("https://") { return location }
@@ -82,9 +82,9 @@ enum ServiceAddress {
 }
 
 extension AgentHost {
-    /// Sends a request to a service of the operator's, and follows redirects on its origin that
+    /// Sends a request to one of the operator's services, and follows redirects on its origin that
     /// keep the method.
-    /// - Parameter service: the operator's name for it, for the log; empty: it has none.
+    /// - Parameter service: the operator's name for it, for the log. Empty where it has none.
     func sendFollowing(
         _ request: UpstreamRequest, to service: String
     ) async throws -> any UpstreamResponse {

@@ -1,10 +1,10 @@
-// The parameters of requests that servers of one API take in different ways, and what a service has
-// been found to take. OpenAI's current models refuse `max_tokens`, many other servers know nothing
-// else; Mistral refuses `stream_options`; gateways refuse what they do not know.
+// The parameters of requests that servers of one API take in different ways, and the forms that a
+// service was found to accept. OpenAI's current models refuse `max_tokens`, many other servers know
+// nothing else; Mistral refuses `stream_options`; gateways refuse what they do not know.
 //
 // A request that is refused for such a parameter (400 or 422) is made once more in the other form,
 // and the form is remembered for the service when it was answered. ModelExchange makes the request;
-// here is what a refusal says.
+// this file reads the refusal.
 
 import Codec
 import Session
@@ -25,8 +25,8 @@ struct RequestForm: OptionSet, Hashable, Sendable {
     /// No block is marked for the prompt cache.
     static let noCacheControl = RequestForm(rawValue: 8)
 
-    /// The other forms of what a refusal names.
-    /// - Parameter words: what the service says of the parameters that it refuses.
+    /// The other forms of the parameters that a refusal names.
+    /// - Parameter words: the service's words about the parameters that it refuses.
     func differences(namedBy words: String) -> RequestForm {
         var named: RequestForm = []
         if words.contains(contains(.completionTokens) ? "max_completion_tokens" : "max_tokens") {
@@ -62,8 +62,8 @@ final class LearnedForm: Sendable {
 
     /// The form in which a refused request is made again. Nil means that there is no other to try.
     /// - Parameters:
-    ///   - form: of the refused request.
-    ///   - tried: what was changed for it already.
+    ///   - form: the form of the refused request.
+    ///   - tried: the changes that were tried already.
     func alternative(to form: RequestForm, words: String, tried: RequestForm) -> RequestForm? {
         let new = form.differences(namedBy: words).subtracting(fixed).subtracting(tried)
         return new.isEmpty ? nil : form.symmetricDifference(new)

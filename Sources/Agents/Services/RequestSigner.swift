@@ -28,9 +28,10 @@ public final class RequestSigner: Sendable {
     private struct Keys {
         /// The first signs.
         var all: [SigningKey]
-        /// When the first began to sign, in seconds since 1970; nil: keys of a file do not change.
+        /// When the first began to sign, in seconds since 1970. Nil where the keys are a file's:
+        /// the signer does not rotate those.
         var since: Int?
-        /// The key of a file that signs until the first one may; nil: the first signs.
+        /// The key of a file that signs until the first one may, or nil where the first signs.
         var before: SigningKey?
         /// When the first of a file may sign, in seconds since 1970.
         var firstSigns = 0
@@ -93,7 +94,7 @@ public final class RequestSigner: Sendable {
         }
     }
 
-    /// The first key of a file signs, if it may by now.
+    /// Makes the first key of a file sign, if it may by now.
     private static func advance(_ keys: inout Keys, at now: Int) {
         keys.replaced.removeAll { $0.until <= now }
         guard let before = keys.before, keys.firstSigns <= now else { return }
@@ -142,7 +143,7 @@ public final class RequestSigner: Sendable {
         }
     }
 
-    /// The next key signs, the one before it stays published, and a new one is published.
+    /// Makes the next key sign. The one before it stays published, and a new one is published.
     private static func rotate(_ keys: inout Keys, at now: Int) {
         guard let since = keys.since, now - since >= rotationSeconds, let new = SigningKey()
         else { return }

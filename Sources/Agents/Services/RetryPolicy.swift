@@ -71,8 +71,8 @@ public struct RetryPolicy: Sendable {
 
     /// Makes a request. Retries it while the failure is transient, no part of an answer has come,
     /// and the budget is not empty.
-    /// - Parameter failing: is told of the last attempt where it failed.
-    /// - Throws: what the last attempt threw.
+    /// - Parameter failing: called with the last attempt where it failed.
+    /// - Throws: the error of the last attempt.
     func perform<Value: Sendable>(
         on host: any AgentHost, _ attempt: (RequestAttempt) async throws -> Value,
         failing: (AgentError, RequestAttempt) -> Void = { _, _ in }
@@ -170,15 +170,15 @@ final class RequestAttempt: Sendable {
         }
     }
 
-    /// The evidence of a refusal, or of an answer that may turn out to be none; nil where there is
-    /// none yet.
+    /// The evidence of a refusal, or of an answer that may prove to be none of the API's. Nil where
+    /// there is no evidence yet.
     var evidence: ServiceEvidence? { refusal.withLock { $0?.evidence } }
 
     /// The service's words on the parameters that it refuses. They are empty where it refuses none.
     var refusedParameters: String { refusal.withLock { $0?.parameters ?? "" } }
 
-    /// The service has refused, or its answer may turn out to be none.
-    /// - Parameter parameters: what it says of the parameters of the request.
+    /// Notes that the service has refused, or that its answer may prove to be none.
+    /// - Parameter parameters: the service's words about the parameters of the request.
     func handleRefusal(_ evidence: ServiceEvidence, parameters: String = "") {
         refusal.withLock { $0 = Refusal(evidence, parameters) }
     }
@@ -186,13 +186,13 @@ final class RequestAttempt: Sendable {
     /// A byte of the answer has come.
     func handleAnswer() { answered.store(true, ordering: .relaxed) }
 
-    /// The service says that it does not remember what the request goes on from.
+    /// Notes that the service does not remember the conversation that the request continues.
     func handleForgotten() { forgotten.store(true, ordering: .relaxed) }
 
     /// A part of the answer is passed on.
     func handleDelivery() { delivered.store(true, ordering: .relaxed) }
 
-    /// The time limit of the answer has passed: a retry is of no use.
+    /// Notes that the time limit of the answer has passed, so that a retry is useless.
     func handleTooLate() { tooLate.store(true, ordering: .relaxed) }
 
     /// The service asks for a delay before the next request.

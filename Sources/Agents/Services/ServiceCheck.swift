@@ -2,7 +2,8 @@
 // starts, each service is asked for its list of models once. A service that cannot be reached, that
 // refuses its key, or that is no service at all, is reported as it would be by the first turn.
 //
-// A service need not have such a list: an answer that says only that (404, 405, 501 …) says nothing.
+// A service need not have such a list: an answer that only says so (404, 405, 501 …) proves
+// nothing.
 
 import Codec
 import Session
@@ -15,10 +16,11 @@ extension UpstreamService {
     /// Models that a report names.
     private static let maxNamedModels = 5
 
-    /// Looks whether the service can be used, and reports what is wrong.
+    /// Checks whether the service can be used, and reports what is wrong.
     /// - Parameters:
-    ///   - path: of the list of models; empty: the service has one address for all.
-    ///   - model: the name that its requests have; nil: clients choose it.
+    ///   - path: the path of the list of models. It is empty where the service has one address for
+    ///     all requests.
+    ///   - model: the name that its requests have, or nil where clients choose it.
     func check(path: String = "/models", model: String?, on host: any AgentHost) async {
         guard !name.isEmpty else { return }
         var evidence = ServiceEvidence(url: url(of: path))

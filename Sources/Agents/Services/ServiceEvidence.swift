@@ -1,8 +1,8 @@
 // The evidence of an answer that could not be used, and the advice to the operator. The evidence of
 // a failed request becomes a ServiceFault, which the host logs and counts.
 //
-// An answer that is no answer of the API is named as what it is: a web page, plain text, or a body
-// that a proxy has compressed unasked. Its bytes would else look like an answer that ended too
+// An answer that is none of the API's is named by its kind: a web page, plain text, or a body that
+// a proxy has compressed unasked. Otherwise its bytes would look like an answer that ended too
 // early.
 
 import Codec
@@ -17,11 +17,11 @@ public struct ServiceEvidence: Sendable {
     public var url: String
     /// The status of the answer; 0: none came.
     public var status: Int
-    /// Its media type; nil: none was named.
+    /// Its media type, if the answer named one.
     public var contentType: String?
     /// The first bytes of its body.
     public var beginning: [UInt8]
-    /// Where a redirect points, as an absolute URL; nil: it is none.
+    /// Where the answer redirects to, as an absolute URL, or nil where it is no redirect.
     public var target: String?
 
     /// Creates the evidence of a request.
@@ -60,8 +60,8 @@ enum ForeignKind: String, Sendable {
     case text = "plain text"
 
     /// - Parameters:
-    ///   - contentType: of the answer; nil: it named none.
-    ///   - beginning: of its body.
+    ///   - contentType: the answer's media type, if it named one.
+    ///   - beginning: the first bytes of its body.
     init?(contentType: String?, beginning: [UInt8]) {
         let start = beginning.drop { $0 <= 32 }
         let type = contentType?.prefix { $0 != ";" }.lowercased()
@@ -98,7 +98,7 @@ enum ForeignKind: String, Sendable {
 }
 
 extension ServiceFault {
-    /// A request has failed; nil where its error says nothing of the service.
+    /// A request has failed; nil where its error says nothing about the service.
     public init?(_ error: any Error, of service: String, _ evidence: ServiceEvidence) {
         guard let error = error as? AgentError else { return nil }
         switch error {
@@ -110,7 +110,7 @@ extension ServiceFault {
         advice = Self.advice(for: service, status: self.status, evidence, error)
     }
 
-    /// A failure with what came back.
+    /// A failure with the evidence of the answer.
     init(of service: String, _ evidence: ServiceEvidence, reason: String) {
         self.init(service: service, url: ServiceAddress.shown(evidence.url), reason: reason)
         status = evidence.status

@@ -1,7 +1,7 @@
 // The schemas of tools as services get them. MCP lets a schema be {"type": "object"}, and official
 // SDKs send that for a tool without parameters. OpenAI and others refuse it, and with it each
-// request of the session: "object schema missing properties", "array schema missing items". So what
-// these services want is added on the way out. It changes nothing of what a schema allows. The
+// request of the session: "object schema missing properties", "array schema missing items". So the
+// missing members are added on the way out. They do not change the values that a schema allows. The
 // client is shown the schema as its server has sent it.
 
 import Codec
@@ -25,7 +25,7 @@ enum ToolSchema {
                 decoding: encodedJSON { write(value, to: &$0, isOutermost: true) }, as: UTF8.self))
     }
 
-    /// Members whose value is a schema, or a list of them.
+    /// Members whose value is a schema, or a list of schemas.
     private static let schemas: Set = [
         "items", "prefixItems", "additionalProperties", "anyOf", "oneOf", "allOf", "not", "if",
         "then",
@@ -48,8 +48,8 @@ enum ToolSchema {
         }
     }
 
-    /// Whether a member is a keyword that a library has written as `null`. No keyword may be that
-    /// but those whose value is any.
+    /// Whether a member is a keyword that a library has written as `null`. Only keywords that allow
+    /// any value may be null.
     private static func isNothing(_ value: JSONValue, named name: String) -> Bool {
         value.isNull && name != "default" && name != "const" && name != "example"
     }

@@ -100,7 +100,8 @@ public struct UpstreamService: Sendable {
     }
 
     /// Reports that a request has failed for good.
-    /// - Parameter evidence: what came back; nil: what the attempt knows of it.
+    /// - Parameter evidence: the evidence of the answer. The default is the evidence that the
+    ///   attempt has recorded.
     @inline(never)
     func report(
         _ error: any Error, of path: String, _ attempt: RequestAttempt,
@@ -112,7 +113,7 @@ public struct UpstreamService: Sendable {
         host.report(withoutKey(fault))
     }
 
-    /// A fault whose words do not have the service's key: many services repeat the one that they refuse.
+    /// A fault without the service's key in its words: many services repeat a key that they refuse.
     func withoutKey(_ fault: ServiceFault) -> ServiceFault {
         var fault = fault
         for header in headers where header.name == "Authorization" || header.name == "x-api-key" {

@@ -1,8 +1,9 @@
 // The embedded voices by name: flite's, and the natural voice where it is installed. FliteSynthesizer
 // and NaturalSynthesizer speak.
 //
-// The natural voice takes about nine times the CPU of flite's. While the worker threads are busy, its
-// clauses are spoken by flite, so that no reply waits for its first word; and while it is being loaded.
+// The natural voice takes about nine times the CPU of flite's. While the worker threads are busy,
+// or while it is being loaded, its clauses are spoken by flite, so that no reply waits for its
+// first word.
 
 import Session
 import Synchronization

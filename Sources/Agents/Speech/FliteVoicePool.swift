@@ -5,8 +5,8 @@ import Synchronization
 
 /// The voices of the process that no thread uses.
 enum FliteVoicePool {
-    /// The idle voices, by speaker. The process makes as many as ever speak at once, at most one
-    /// for each thread of the worker pool. Each takes a few kilobytes.
+    /// The idle voices, by speaker. The process has as many as have spoken at the same time, at
+    /// most one for each thread of the worker pool. Each takes a few kilobytes.
     private static let idle = Mutex<[[VoiceReference]]>(
         Array(repeating: [], count: FliteSpeaker.allCases.count))
 

@@ -194,7 +194,7 @@ public final class MoonshineRecognizer: SpeechRecognizer {
         guard Self.hasDescriptorsToLoad else { throw Self.unreadable("no file descriptor is free") }
     }
 
-    /// Whether as many descriptors are free as loading needs at once.
+    /// Whether there are enough free descriptors for loading.
     private static var hasDescriptorsToLoad: Bool {
         let opened = (0..<8).map { _ in parley_open_readonly("/dev/null") }
         defer { for descriptor in opened where descriptor >= 0 { close(descriptor) } }

@@ -52,8 +52,8 @@ struct SpokenStretch {
     /// Windows of speech.
     private var spoken: Int { windows.count { $0 } }
 
-    /// Whether words are missing in what was heard of it: there are none, or far fewer than the speech
-    /// is long. The model often ends after the first item of a list, or hears none of it.
+    /// Whether words are missing from the transcript: there are none, or far too few for the length
+    /// of the speech. The model often ends after the first item of a list, or hears none of it.
     func lacksWords(_ text: String) -> Bool {
         guard spoken >= Self.leastWindows else { return false }
         let seconds = Double(spoken * VoiceActivityDetector.windowSamples) / 16_000
@@ -68,7 +68,8 @@ struct SpokenStretch {
         }
     }
 
-    /// Two parts, cut at the quietest point of the middle half; nil: it is too short to be cut.
+    /// Two parts, cut at the quietest point of the middle half, or nil where it is too short to be
+    /// cut.
     var halves: (SpokenStretch, SpokenStretch)? {
         let size = VoiceActivityDetector.windowSamples
         guard spoken >= 2 * Self.leastWindows, let first = windows.firstIndex(of: true),

@@ -8,8 +8,8 @@ enum SpokenAddress {
         "com", "org", "net", "edu", "gov", "io", "dev", "ai", "app", "co", "uk", "de", "fr", "eu",
         "info", "me", "tv", "us", "ca", "ch", "at", "nl", "es", "it", "jp", "cn", "in", "au",
     ]
-    /// Bytes of the longest address that is read out whole. Of a longer one only the host is
-    /// spoken, because a user would not remember the rest.
+    /// Bytes of the longest address that is read out whole. If an address is longer, only its host
+    /// is spoken, because a user would not remember the rest.
     private static let maxReadBytes = 60
 
     /// "https://example.com/docs" → "example dot com slash docs"; nil for other words.

@@ -138,8 +138,8 @@ enum SpokenConsent {
         "pero", "espera", "ma", "não", "mas", "nee", "niet", "maar",
     ]
 
-    /// Whether the words say yes and nothing against it. In doubt it is a no: the agent asks again,
-    /// whereas a wrong yes does what the user did not want.
+    /// Whether the words say yes, and contain no objection. In doubt the answer is no: the agent
+    /// asks again, whereas a wrong yes does what the user did not want.
     static func isGiven(in words: String) -> Bool {
         let text = words.lowercased().map { $0 == "’" ? "'" : $0 }
         guard !text.contains("?") else { return false }

@@ -143,7 +143,7 @@ struct AGUIMemento: Sendable {
 
     // MARK: Text
 
-    /// Reads a memento; nil where the text is none of this version.
+    /// Reads a memento, or returns nil where the text is no memento of this version.
     init?(_ text: String) {
         let bytes = Array(text.utf8)
         let read = try? bytes.span.bytes.withUnsafeBytes { (bytes) throws(AgentError) in

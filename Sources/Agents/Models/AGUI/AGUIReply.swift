@@ -18,8 +18,8 @@ struct AGUIReply: StreamedAnswer {
     static let maxCalls = 256
     /// Bytes of the arguments of all calls of one run.
     static let maxArgumentBytes = 1 << 20
-    /// Bytes of a result that the agent is sent back. 8 KiB: what a model reads in a few hundred
-    /// milliseconds. In the place of a longer one stands a note.
+    /// Bytes of a result that the agent is sent back. 8 KiB: a model reads that in a few hundred
+    /// milliseconds. A longer result is replaced by a note.
     static let maxResultBytes = 8 << 10
     /// Bytes of one event for the client. 64 KiB, as the state; a larger one is skipped.
     static let maxEventBytes = 64 << 10
@@ -311,8 +311,8 @@ struct AGUIReply: StreamedAnswer {
         return deltas
     }
 
-    /// A text of a snapshot. Agents that do not keep their ids repeat under another one what they
-    /// have streamed.
+    /// A text of a snapshot. Agents that do not keep their ids repeat the streamed text under
+    /// another id.
     private mutating func sayWhole(_ text: String, id: String) -> [ModelDelta] {
         guard id != openID, !muted.contains(id) else { return [] }
         let head = AGUIMemento.Message.head(of: text)

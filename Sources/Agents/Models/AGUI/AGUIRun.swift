@@ -211,7 +211,7 @@ private struct MessageIDs: Sendable {
 }
 
 extension UserPart {
-    /// A text that differs from part to part, but for audio.
+    /// A text that differs from part to part, except for audio.
     fileprivate var key: String {
         switch self {
         case .text(let text): text

@@ -309,8 +309,8 @@ struct JSONPatchOperation {
 
 extension JSONTree {
     /// Applies a patch. Where it throws, the value may be changed in part: the caller drops it.
-    /// - Parameter maxBytes: limit of `byteCount` of the result. While the patch is applied, values
-    ///   of four times as much may be added, for patches that add before they remove.
+    /// - Parameter maxBytes: limit of `byteCount` of the result. While the patch is applied, four
+    ///   times this limit may be added, for patches that add before they remove.
     mutating func apply(
         _ operations: [JSONPatchOperation], maxBytes: Int
     ) throws(JSONPatchError) {
