@@ -150,7 +150,7 @@ extension SessionRank {
     /// The rank as a text, from which it can be made again: `VALUE:ID`.
     var cursor: String { "\(value):\(id)" }
 
-    /// Reads a cursor; nil: it is none.
+    /// Reads a cursor, or returns nil where the text is none.
     init?(cursor: String, isReversed: Bool) {
         let parts = cursor.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, let value = Int(parts[0]),

@@ -17,7 +17,7 @@ struct ServerOverview {
     /// Whether records of sessions are kept, and recordings.
     let keepsRecords: Bool
     let keepsRecordings: Bool
-    /// Of each shard.
+    /// The lag of each shard's event loop.
     let lagMicroseconds: [Int]
     let metrics: ServerMetrics
 
@@ -56,7 +56,7 @@ struct ServerOverview {
         return json.finish()
     }
 
-    /// Of all turns since the start.
+    /// Writes the measurements of all turns since the start.
     private func writeTurns(into json: inout JSONWriter) {
         json.object("turns") { json in
             for (name, histogram) in [
@@ -126,7 +126,7 @@ struct ServerOverview {
 
 /// The other messages to an operator's page.
 enum OperatorMessage {
-    /// The subprotocol of an operator's page, beside which its key is another one.
+    /// The subprotocol of an operator's page. The page sends its key as another subprotocol.
     static let subprotocol = "parley-operator"
 
     /// `server.history`: samples as arrays, which are a third of the bytes of objects.
@@ -197,7 +197,7 @@ enum OperatorMessage {
         return json.finish()
     }
 
-    /// `session.card`; nil: no shard has the session.
+    /// `session.card`, or nil where no shard has the session.
     static func card(_ scan: OperatorScan, of node: String) -> ByteWriter? {
         guard let row = scan.reports.lazy.flatMap(\.rows).first else { return nil }
         var json = JSONWriter(ByteWriter(capacity: 1_024))

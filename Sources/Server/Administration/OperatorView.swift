@@ -71,11 +71,11 @@ final class OperatorView {
     /// Bytes of the object itself.
     private static let objectBytes = HeapBlock.object(OperatorView.self)
 
-    /// The operator's name for the log; nil: its credential has none.
+    /// The operator's name for the log, if its credential has one.
     let subject: String?
-    /// The page that is shown; nil: none.
+    /// The page that is shown, if there is one.
     var query: SessionQuery?
-    /// The session that is shown; nil: none.
+    /// The session that is shown, if there is one.
     private(set) var sessionID: String?
     /// The request to watch it, whose answer is awaited.
     private var watchCall: UInt64?
@@ -84,14 +84,14 @@ final class OperatorView {
     /// Whether the page was changed while a scan for it was under way.
     var isPageDue = false
     var lags = LagWindow()
-    /// The change of the failures that was shown last; nil: none was.
+    /// The change of the failures that was shown last, or nil where none was.
     var shownFailures: Int?
     private var calls: [OperatorCall] = []
     private var nextNumber: UInt64 = 1
 
     init(subject: String?) { self.subject = subject }
 
-    /// Bytes of it.
+    /// Bytes of the view.
     var heldBytes: Int {
         Self.objectBytes + subject.heapBytes + sessionID.heapBytes + calls.heapBytes
             + (query?.search.heapBytes ?? 0) + (page?.heldBytes ?? 0) + (card?.heldBytes ?? 0)
@@ -198,7 +198,7 @@ struct OperatorTable {
 
     mutating func insert(_ view: OperatorView, at token: EventToken) { views[token] = view }
 
-    /// - Returns: the view, which is over; nil: there was none.
+    /// - Returns: the view, which is over, or nil where there was none.
     mutating func remove(_ token: EventToken) -> OperatorView? { views.removeValue(forKey: token) }
 }
 

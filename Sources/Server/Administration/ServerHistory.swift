@@ -12,9 +12,9 @@ import Synchronization
 struct LagWindow: Sendable {
     private var earlier: [MetricDistribution] = []
 
-    /// Looks at the shards.
-    /// - Returns: microseconds of each shard that one deadline of a hundred was late by since the last
-    ///   look; 0 where none was due.
+    /// Measures the lag of the shards.
+    /// - Returns: the microseconds by which one deadline in a hundred of each shard was late since
+    ///   the last look. 0 where none was due.
     mutating func look(at shards: [ShardMetrics]) -> [Int] {
         let current = shards.map { $0.distribution(of: .eventLoopLag) }
         defer { earlier = current }
@@ -24,7 +24,7 @@ struct LagWindow: Sendable {
         }
     }
 
-    /// Heap bytes of it.
+    /// Heap bytes of the window.
     var heldBytes: Int { earlier.reduce(earlier.heapBytes) { $0 + $1.counts.heapBytes } }
 }
 
@@ -37,11 +37,11 @@ struct HistorySample: Equatable, Sendable {
     /// The sum of all ledgers.
     var ledgerBytes: Int
     var sessions: Int
-    /// Of the latest shard.
+    /// The largest lag of a shard.
     var lagMicroseconds: Int
 
     /// The server now.
-    /// - Parameter lags: of each shard, since the sample before.
+    /// - Parameter lags: the lag of each shard since the sample before.
     init(_ metrics: ServerMetrics, seconds: Int, lags: [Int]) {
         self.seconds = seconds
         residentBytes = ProcessMemory.current.resident

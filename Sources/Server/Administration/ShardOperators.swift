@@ -96,14 +96,14 @@ extension Shard {
         send(OperatorMessage.failures(recent.failures), toOperator: connection)
     }
 
-    /// Shows what a scan has found.
+    /// Shows the result of a scan.
     private func show(
         _ scan: OperatorScan, for purpose: OperatorScan.Purpose, to view: OperatorView,
         on connection: Connection
     ) {
         switch purpose {
         case .page:
-            // Another page was asked for meanwhile.
+            // Another page was requested meanwhile.
             guard scan.query == view.query else { break }
             send(OperatorMessage.page(scan, of: services.nodes.name), toOperator: connection)
         case .card:

@@ -12,7 +12,7 @@ struct AddressIndex {
     private static let longCount = 256
 
     private var parts = [[NetworkAddress: UInt32]](repeating: [:], count: partCount)
-    /// Secret, so that no client can choose addresses that share a part.
+    /// The multiplier is secret, so that no client can choose addresses that share a part.
     private let multiplier = UInt64.random(in: .min ... .max) | 1
     /// The number of addresses.
     private(set) var count = 0

@@ -69,7 +69,7 @@ package final class AddressLimits: Sendable {
         return state.withLock { $0.admit(address.subscriber, at: now) }
     }
 
-    /// The connection has ended. Once per place.
+    /// Releases the place of a connection that has ended. Called once per place.
     package func release(_ place: AddressPlace, at now: Instant) {
         guard place != .none else { return }
         state.withLock { $0.release(place, at: now) }

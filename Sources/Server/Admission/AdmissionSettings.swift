@@ -1,4 +1,5 @@
-// Who may connect, and how many may at once. CredentialSettings has what a client must show.
+// Which clients may connect, and how many at once. CredentialSettings has the credentials they must
+// show.
 
 import Codec
 import Session
@@ -21,7 +22,7 @@ public struct AdmissionSettings: Sendable {
     public var allowedOrigins: [OriginPattern] = []
     /// Empty: any client can write the fields of a proxy.
     public var trustedProxies: [AddressRange] = []
-    /// Off: such a header is refused, as all bytes that are no request.
+    /// Off: such a header is refused, like all other bytes that are no request.
     public var proxyProtocol = ProxyProtocolMode.off
     /// Loopback: a proxy or a load test on this machine has many clients behind one address.
     public var unlimitedAddresses = AddressRange.loopback

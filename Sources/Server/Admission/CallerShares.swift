@@ -20,10 +20,10 @@ struct CallerShares {
         return taken < limit - quarter || (counts[caller] ?? 0) < quarter
     }
 
-    /// A caller has one more.
+    /// Counts one more for a caller.
     mutating func add(_ caller: CallerTag) { counts[caller, default: 0] += 1 }
 
-    /// A caller has one less.
+    /// Counts one less for a caller.
     mutating func remove(_ caller: CallerTag) {
         guard let count = counts[caller] else { return }
         counts[caller] = count > 1 ? count - 1 : nil

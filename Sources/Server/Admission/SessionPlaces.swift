@@ -7,8 +7,8 @@
 // does not know the places that others have given since the last report, nor those of a principal
 // that it does not follow. So several servers may give more than the limit.
 //
-// Invariant: `taken` has a principal only while it has a session, and what others have is known of
-// such principals and of at most `maxFollowed` more.
+// Invariant: `taken` has a principal only while it has a session, and the counts of other servers
+// are known for such principals and for at most `maxFollowed` more.
 
 import Codec
 import Synchronization
@@ -20,8 +20,8 @@ typealias PlaceReport = [(principal: SHA256Digest, count: Int)]
 package final class SessionPlaces: Sendable {
     /// Principals of one report; the others wait for the next. 500: the script takes about 1 ms.
     static let maxReport = 500
-    /// Principals without a session here that are followed; the oldest goes first. 500: as many as
-    /// one report has.
+    /// The most principals without a session here whose count is followed. The oldest is dropped
+    /// first. 500: as many as one report has.
     static let maxFollowed = maxReport
 
     private struct State {
@@ -34,10 +34,10 @@ package final class SessionPlaces: Sendable {
         /// Principals to report, in the order in which their counts changed.
         var changed: [SHA256Digest] = []
         var isChanged: Set<SHA256Digest> = []
-        /// Called when there is something to report; nil: there is no other server.
+        /// Called when there is something to report. Nil where there is no other server.
         var wake: (@Sendable () -> Void)?
 
-        /// - Returns: what is to be called.
+        /// - Returns: the function to call, if there is something to report.
         mutating func note(_ principal: SHA256Digest) -> (@Sendable () -> Void)? {
             guard wake != nil, isChanged.insert(principal).inserted else { return nil }
             changed.append(principal)
@@ -117,14 +117,14 @@ package final class SessionPlaces: Sendable {
         state.withLock { $0.taken.count <= Self.maxReport && $0.known.count <= Self.maxReport }
     }
 
-    /// The others cannot be asked: from now on this server's own sessions count, until a report is
-    /// made again.
+    /// Forgets the places of other servers, which cannot be asked. Only this server's own sessions
+    /// count until a report is made again.
     func forgetOthers() { state.withLock { $0.others = [:] } }
 
     /// Whether there is something to report.
     var hasChanges: Bool { state.withLock { !$0.changed.isEmpty } }
 
-    /// Takes what is to be reported next.
+    /// Takes the principals to report next.
     func takeReport() -> PlaceReport {
         state.withLock { state in
             let principals = state.changed.prefix(Self.maxReport)
@@ -136,7 +136,7 @@ package final class SessionPlaces: Sendable {
         }
     }
 
-    /// The report may not have been made: its principals are to be reported again.
+    /// Takes back a report that may not have been made: its principals are to be reported again.
     func putBack(_ report: PlaceReport) {
         state.withLock { state in
             for (principal, _) in report where state.isChanged.insert(principal).inserted {
@@ -145,7 +145,7 @@ package final class SessionPlaces: Sendable {
         }
     }
 
-    /// The report was made.
+    /// Handles a report that was made.
     /// - Parameter others: the places that other servers have given, in the report's order.
     func apply(_ others: [Int], of report: PlaceReport) {
         state.withLock { state in
@@ -155,7 +155,7 @@ package final class SessionPlaces: Sendable {
         }
     }
 
-    /// Everything is to be reported again: a store forgets what is not renewed.
+    /// Reports everything again: a store forgets counts that are not renewed.
     func renew() {
         let wake = state.withLock { state in
             // In an order that does not depend on the process.

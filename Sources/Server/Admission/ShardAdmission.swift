@@ -92,7 +92,8 @@ extension Shard {
 
     /// Judges a request by its head, counts a refusal, and makes the answer where the verdict is
     /// one.
-    /// - Parameter answer: what the store has said about its client secret; nil: it was not asked.
+    /// - Parameter answer: the store's answer about its client secret, or nil where the store was
+    ///   not asked.
     func judge(
         _ request: HTTPRequest, isBodyDue: Bool = false, after answer: SecretAnswer? = nil,
         on connection: Connection

@@ -39,7 +39,8 @@ extension Shard {
         return before
     }
 
-    /// So many bytes were read: if they end within a message, it must go on at its pace.
+    /// Handles bytes that were read: if they end within a message, the rest of it must come at the
+    /// required pace.
     func trackMessage(_ count: Int, on connection: Connection) {
         guard connection.state == .webSocket,
             let progress = connection.webSocket?.takeProgress()

@@ -62,7 +62,7 @@ struct WorkBudgets {
         budgets[token]?.bucket.wait(for: WorkPrice.turn, rate, at: now) ?? .zero
     }
 
-    /// A connection, or a session, is gone.
+    /// Removes a connection or a session that is gone.
     mutating func remove(_ token: EventToken) {
         if !budgets.isEmpty { budgets[token] = nil }
     }
@@ -76,10 +76,11 @@ struct WorkBudgets {
 extension Shard {
     /// Spends units of a connection's budget of work. Where it has no more, the connection waits.
     /// - Parameters:
-    ///   - units: what the message causes.
-    ///   - byteCount: its length; nil: its bytes have no price.
-    /// - Returns: the messages that this one counts as in the tick's share, half of the units: two turns
-    ///   are a connection's share of a tick. Bytes are no part of it: what is read in a tick is bounded.
+    ///   - units: the price of the work that the message causes.
+    ///   - byteCount: its length, or nil where its bytes have no price.
+    /// - Returns: the messages that this one counts as in the tick's share, half of the units: two
+    ///   turns are a connection's share of a tick. Bytes are no part of it: the bytes that are read
+    ///   in a tick have a limit of their own.
     func spendWork(_ units: Int, byteCount: Int?, of connection: Connection) -> Int {
         let share = max(WorkPrice.least, units / 2)
         guard let byteCount, clients.work.isLimited else { return share }
@@ -106,13 +107,14 @@ extension Shard {
         return share
     }
 
-    /// The owner of a connection's budget: the session of its client, so that a client which comes back has
-    /// no other budget; else the connection.
+    /// The owner of a connection's budget: the session of its client, so that a client which comes
+    /// back has the same budget. Without a session it is the connection.
     private func budgetOwner(of connection: Connection) -> EventToken {
         connection.live?.token ?? connection.token
     }
 
-    /// When the budget of a connection that waits for it has filled; nil: it does not wait.
+    /// When the budget of a connection that waits for it will have filled, or nil where it does not
+    /// wait.
     func workDeadline(of connection: Connection) -> Instant? {
         guard connection.pauses.contains(.work) else { return nil }
         return now + clients.work.wait(of: budgetOwner(of: connection), at: now)

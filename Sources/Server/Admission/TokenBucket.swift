@@ -57,7 +57,7 @@ struct TokenBucket {
         full = Instant(nanoseconds: max(full.nanoseconds, now.nanoseconds) + rate.interval)
     }
 
-    /// Takes so many tokens at once, also where the bucket has fewer.
+    /// Takes this many tokens at once, even where the bucket has fewer.
     /// - Returns: whether it had them.
     mutating func spend(_ count: Int, _ rate: TokenRate, at now: Instant) -> Bool {
         // A read buffer has room for thousands of them. Peers choose the count, so it is checked.
@@ -76,7 +76,7 @@ extension TokenRate {
     /// The time in which an empty bucket becomes full, in nanoseconds.
     fileprivate var span: Int64 { tolerance + interval }
 
-    /// The time for so many tokens, at most `limit`, in nanoseconds.
+    /// The time in which this many tokens are added, at most `limit`, in nanoseconds.
     fileprivate func price(of count: Int, atMost limit: Int64) -> Int64 {
         Int64(clamping: count) > limit / interval ? limit : interval * Int64(count)
     }
@@ -90,14 +90,14 @@ extension TokenBucket {
         return Int(max(0, rate.span - missing) / rate.interval)
     }
 
-    /// The time until it has so many tokens, or is full; zero where it has them.
+    /// The time until it has this many tokens, or is full; zero where it has them.
     func wait(for count: Int, _ rate: TokenRate, at now: Instant) -> Duration {
         let spare = rate.span - rate.price(of: count, atMost: rate.span)
         return .nanoseconds(max(0, full.nanoseconds - now.nanoseconds - spare))
     }
 
-    /// Takes so many tokens, also where the bucket has fewer. It then has a debt, of at most as
-    /// much as it holds: else one large reply could shut a caller out for days.
+    /// Takes this many tokens, even where the bucket has fewer. It then has a debt of at most its
+    /// capacity: otherwise one large reply could shut a caller out for days.
     mutating func charge(_ count: Int, _ rate: TokenRate, at now: Instant) {
         let start = max(full.nanoseconds, now.nanoseconds)
         let end = start + rate.price(of: count, atMost: 2 * rate.span)

@@ -18,7 +18,7 @@ enum WorkPrice {
     /// Anything else.
     static let least = 1
 
-    /// Of a text message, by its length: a unit for each 4 KiB that is parsed.
+    /// The price of a text message, by its length: a unit for each 4 KiB that is parsed.
     static func text(bytes: Int) -> Int { least + bytes >> 12 }
 }
 

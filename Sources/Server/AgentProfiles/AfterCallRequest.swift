@@ -11,7 +11,7 @@ final class AfterCallRequest {
     let question: AfterCall
     let sessionID: String
     let recorder: SessionRecorder
-    /// What the model is shown; nil: it was asked.
+    /// The conversation that the model will be shown, or nil once the model was asked.
     private var conversation: String?
 
     init(
@@ -24,7 +24,7 @@ final class AfterCallRequest {
         self.recorder = recorder
     }
 
-    /// What is asked, once.
+    /// Takes the question, which is asked once.
     func takeQuestion() -> ResponseParameters? {
         conversation.take().map { question.response(about: $0) }
     }

@@ -1,5 +1,5 @@
-// The agents of a server, over all shards. A reload replaces all of them; sessions keep the one that
-// they began with.
+// The agents of a server, over all shards. A reload replaces all of them; sessions keep the agent
+// that they began with.
 
 import Session
 import Synchronization

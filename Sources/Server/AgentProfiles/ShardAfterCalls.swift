@@ -13,7 +13,7 @@ import Codec
 import Session
 
 extension Shard {
-    /// What is to be asked about a session that ends; nil: nothing.
+    /// The question to ask about a session that ends, if there is one.
     func afterCall(of live: LiveSession, _ recorder: SessionRecorder) -> AfterCallRequest? {
         guard let question = live.session.afterCall,
             let conversation = live.session.endedConversation(for: question, at: now)
@@ -25,7 +25,8 @@ extension Shard {
     /// Asks about a session that ends, if there is room.
     func begin(_ asked: AfterCallRequest, after live: LiveSession) {
         let places = services.metrics
-        // What the last look at the memory has said: a new one could end sessions, while one ends.
+        // The result of the last look at the memory counts: a new look could end sessions, while
+        // one ends.
         let objection: String? =
             if shutdown.isStopping {
                 "The server was stopping."

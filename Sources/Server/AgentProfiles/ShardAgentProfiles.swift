@@ -6,13 +6,13 @@
 //   the caller's key or token: the first of its agents
 //   default-agent
 //
-// A caller whose key or token names agents has no others, and a client secret has its own alone.
+// A caller whose key or token names agents may use no others, and a client secret only its own.
 
 import Codec
 import Session
 
 extension Shard {
-    /// The agent that a request names, or that its caller has; nil: none.
+    /// The agent that a request names, or that its caller has, if there is one.
     /// - Throws: `.agent` where the caller may not have it, `.unknownAgent` where there is none.
     func profile(
         namedBy request: HTTPRequest, for caller: Caller
@@ -80,8 +80,8 @@ extension Caller {
 }
 
 extension AgentProfile {
-    /// The agent's principal in the table of places, which several servers may share. No key
-    /// begins with NUL, and no holder of a token with two.
+    /// The agent's principal in the table of places, which several servers may share. No key's
+    /// principal begins with NUL, and no token holder's with two.
     fileprivate var placesID: SHA256Digest { SHA256Digest(of: "\0\0" + name) }
 }
 
@@ -100,7 +100,7 @@ extension Route {
         summary: "A reply of one of the server's agents, as OpenAI's API has it.",
         service: .text(.chatCompletions), content: { .chatCompletions })
 
-    /// The agent that its path names; nil: it names none.
+    /// The agent that its path names, if it names one.
     func agentName(in path: String) -> String? {
         self.path.hasPrefix("/v1/agents/") ? parameter(of: path) : nil
     }

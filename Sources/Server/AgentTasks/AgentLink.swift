@@ -43,7 +43,7 @@ struct AgentWork {
     fileprivate(set) var running: [Running] = []
     /// Clauses that wait for the one before them, in order.
     fileprivate(set) var waiting: [Clause] = []
-    /// Connections to MCP servers; nil: the session has never used one.
+    /// Connections to MCP servers, or nil where the session has never used one.
     var tools: ToolConnections?
     /// The caller of the session: the work of all its sessions counts together.
     let caller: CallerTag
@@ -86,7 +86,7 @@ final class AgentLink {
     }
 
     /// Performs one command of the session at `token`.
-    /// - Parameter subject: the name of the session's caller, for models; nil: it has none.
+    /// - Parameter subject: the name of the session's caller, for models, if it has one.
     func perform(
         _ command: AgentCommand, for token: EventToken, subject: String?, work: inout AgentWork
     ) {
@@ -179,7 +179,7 @@ final class AgentLink {
         }
     }
 
-    /// Has the services of the agents looked at when the server starts; what is wrong is logged.
+    /// Checks the services of the agents when the server starts, and logs problems.
     func checkServices() {
         let (host, agents) = (host, agents)
         Task(executorPreference: gate.executor.task) {
@@ -319,7 +319,7 @@ final class AgentLink {
     /// - Parameters:
     ///   - askedBytes: what the task keeps of its command.
     ///   - body: the work; it reports its results.
-    ///   - failing: what is reported where the work throws.
+    ///   - failing: the results to report where the work throws.
     func start(
         _ purpose: AgentWork.Purpose, for token: EventToken, on host: ShardAgentHost,
         work: inout AgentWork, askedBytes: Int = 0,
@@ -368,7 +368,7 @@ final class AgentLink {
         work.running.removeAll { matches($0.purpose) }
     }
 
-    /// A task's results do not count any more: it is resumed, and the gate forgets it.
+    /// Forgets a task whose results do not count any more: it is resumed, and the gate forgets it.
     private func forget(_ running: AgentWork.Running) {
         runningTasks -= 1
         guard running.isSuspended else { return }
@@ -389,7 +389,7 @@ final class AgentLink {
             switch error {
             case .rateLimited(_, detail: ""): break
             case .upstream, .brokenOff, .malformedReply, .rateLimited, .agentLost:
-                // The agent has reported it to its host, which logs it with what came back.
+                // The agent has reported it to its host, which logs it with the evidence.
                 guard !Task.isCancelled else { break }
                 logger.debug(
                     "upstream failed", metadata: ["part": "\(part)", "error": "\(error.detail)"])

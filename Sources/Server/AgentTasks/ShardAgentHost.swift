@@ -37,10 +37,10 @@ final class ShardAgentHost: AgentHost {
     private let pool: any ComputePool
     private let upstream: (any UpstreamClient)?
     private let redis: RedisClient?
-    /// Notes failures of services; nil: they are not noted.
+    /// Notes failures of services. Where nil, they are not noted.
     private let noteFault: (@Sendable (ServiceFault) -> Void)?
     private let urgency: JobUrgency
-    /// The session that it works for; nil: the shard itself.
+    /// The session that it works for, or nil for the shard itself.
     private let owner: JobOwner?
     /// Bytes that its task has charged.
     private let charged = Atomic<Int>(0)
@@ -52,9 +52,9 @@ final class ShardAgentHost: AgentHost {
     private let isWithdrawn = Atomic<Bool>(false)
 
     /// - Parameters:
-    ///   - urgency: of all jobs of this host.
-    ///   - owner: the session that it works for; nil: the shard itself.
-    ///   - noteFault: notes failures of services; nil: they are not noted.
+    ///   - urgency: the urgency of all jobs of this host.
+    ///   - owner: the session that it works for, or nil for the shard itself.
+    ///   - noteFault: notes failures of services. Where nil, they are not noted.
     ///   - explainsFailures: whether the session's client may know the causes of failures.
     init(
         gate: ShardGate, pool: any ComputePool, upstream: (any UpstreamClient)?,
@@ -93,7 +93,7 @@ final class ShardAgentHost: AgentHost {
     /// have begun go on.
     func withdraw() { isWithdrawn.store(true, ordering: .relaxed) }
 
-    /// Bytes that its task has beside its command.
+    /// Bytes that its task has in addition to its command.
     var chargedBytes: Int { max(0, charged.load(ordering: .relaxed)) }
 
     func charge(_ bytes: Int) {
@@ -171,7 +171,7 @@ final class ShardAgentHost: AgentHost {
             pieces.finish(throwing: AgentError.overloaded)
         }
         guard pool.submit(urgency, for: owner, job) else { throw AgentError.overloaded }
-        // The worker must learn of the end of the consumer, whatever its cause.
+        // The worker must be told of the consumer's end, for any cause.
         defer { pieces.abandon() }
         try await withTaskCancellationHandler {
             while let piece = try await pieces.next() { try await each(piece) }

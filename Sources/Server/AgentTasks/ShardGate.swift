@@ -30,9 +30,10 @@ actor ShardGate {
         case slowReader(EventToken)
         /// Enough speech of a task waits to be sent: its next speech waits.
         case enoughSpeech(serial: UInt64)
-        /// A task has left so much speech that the shard must decide first whether it is enough.
+        /// A task has produced so much speech that the shard must first decide whether that is
+        /// enough.
         case untakenSpeech(serial: UInt64)
-        /// A task has left so many deliveries in a row that the shard must take them first.
+        /// A task has made so many deliveries in a row that the shard must first take them.
         case untakenRun(serial: UInt64)
     }
 
@@ -41,8 +42,8 @@ actor ShardGate {
     static let maxUntakenSpeechBytes = 64 << 10
 
     /// Deliveries that one task may leave in a row before it waits for the shard to take them. A
-    /// model that never waits would else deliver all of its reply within one tick, before it can be
-    /// suspended. 16: a piece of an answer has few events.
+    /// model that never waits would otherwise deliver all of its reply within one tick, before it
+    /// can be suspended. 16: a piece of an answer has few events.
     private static let maxRun = 16
 
     /// A task that waits for the end of a suspension.
@@ -61,7 +62,8 @@ actor ShardGate {
     /// The suspensions, and the tasks that wait for the end of each, in order.
     @exclusivity(unchecked) private nonisolated(unsafe) var suspensions: [Suspension: [Waiter]] =
         [:]
-    /// The owners of tasks whose memory has changed since the last tick's end; some several times.
+    /// The owners of tasks whose memory has changed since the last tick's end; some are listed
+    /// several times.
     @exclusivity(unchecked) private nonisolated(unsafe) var chargedOwners: [EventToken] = []
     /// Finds the facts that an agent may know of a session; set once, on the shard's thread.
     private nonisolated(unsafe) var describe: (EventToken) -> SessionFacts? = { _ in nil }
@@ -178,7 +180,7 @@ actor ShardGate {
         suspensions[suspension]?.remove(at: index).continuation.resume()
     }
 
-    /// The facts of the session at `token`. Nil: it has ended, or is a request over HTTP.
+    /// The facts of the session at `token`, or nil where it has ended, or is a request over HTTP.
     func facts(of token: EventToken) -> SessionFacts? { describe(token) }
 
     /// When the shard's tick began.
@@ -235,7 +237,7 @@ actor ShardGate {
     /// Enough speech of this task waits to be sent: its next piece waits.
     func suspendSpeech(ofTask serial: UInt64) { begin(.enoughSpeech(serial: serial)) }
 
-    /// More speech of this task is wanted, or its results do not count any more.
+    /// Resumes a task of which more speech is wanted, or whose results do not count any more.
     func resumeSpeech(ofTask serial: UInt64) { end(.enoughSpeech(serial: serial)) }
 
     private func begin(_ suspension: Suspension) {

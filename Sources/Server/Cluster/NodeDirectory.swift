@@ -26,13 +26,13 @@ package final class NodeDirectory: Sendable {
     package let name: String
     private let state = Mutex(State())
 
-    /// Of a server that knows no other.
+    /// Creates the directory of a server that knows no other.
     package init(name: String) { self.name = name }
 
-    /// Replaces what is known.
+    /// Replaces the known nodes.
     /// - Parameters:
     ///   - records: all nodes that are alive, this one too.
-    ///   - secret: 32 bytes or more; fewer are none.
+    ///   - secret: 32 bytes or more; fewer count as none.
     package func replace(_ records: [NodeRecord], secret: [UInt8]) {
         let others = records.filter { $0.name != name && $0.url != nil }
             .sorted { $0.name < $1.name }.prefix(Self.maxNodes)
@@ -78,7 +78,7 @@ package final class NodeDirectory: Sendable {
         return NodeRequest(node: node.name, method: method, url: url + target, pass: pass)
     }
 
-    /// The caller whose request another node passes on; nil: the pass is not good.
+    /// The caller whose request another node passes on, or nil where the pass is not valid.
     func caller(passedBy text: String, in request: HTTPRequest, at wallSeconds: Int) -> Caller? {
         guard let key = state.withLock({ $0.key }),
             let pass = NodePass(text, for: request, to: name, by: key, at: wallSeconds)

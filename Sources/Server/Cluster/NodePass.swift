@@ -5,8 +5,8 @@
 //
 // CODE is the HMAC (SHA-256) of these four, of the receiver's name and of the request line, by a
 // secret that the nodes share. SECRET is the hash of the caller's client secret, if it has one. So
-// a pass is good for one request of one node, for some seconds. A second use of it does what the
-// first has done.
+// a pass is good for one request of one node, for some seconds. A second use of it repeats the
+// effect of the first.
 //
 // Invariant: a pass never grants more than its caller's own access.
 
@@ -25,7 +25,7 @@ struct NodePass: Equatable {
     let access: RouteAccess
     /// The principal whose sessions it may reach. Nil means that callers are not told apart.
     let principal: SHA256Digest?
-    /// The hash of the caller's client secret, whose chats alone it may then resume.
+    /// The hash of the caller's client secret. The caller may then resume only that secret's chats.
     let secret: SHA256Digest?
     /// Seconds since 1970.
     let end: Int
@@ -79,7 +79,8 @@ struct NodePass: Equatable {
         return "\(access.rawValue).\(hashes).\(end)"
     }
 
-    /// The hash in a part; the outer nil: it is none.
+    /// The hash in a part. The inner optional is nil where the part stands for no hash, the outer
+    /// one where the part is not valid.
     private static func digest(in part: Substring) -> SHA256Digest?? {
         if part == "-" { return .some(nil) }
         return SHA256Digest(hexadecimal: part).map { .some($0) }

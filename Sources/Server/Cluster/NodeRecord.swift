@@ -14,7 +14,8 @@ package struct NodeRecord: Equatable, Sendable {
 
     /// A new name at each start.
     package let name: String
-    /// Where other nodes reach it, without a path: `http://10.0.0.5:8080`. Nil: nowhere.
+    /// Where other nodes reach it, without a path: `http://10.0.0.5:8080`. Nil where they cannot
+    /// reach it.
     package let url: String?
     /// Seconds since 1970.
     package let started: Int

@@ -14,7 +14,7 @@ import Session
 /// A stream of bytes to another node, in the making or open.
 protocol RelayStream: AnyObject {
     var state: OutgoingSocket.State { get }
-    /// When it wants a call of `handleTimer()`; nil: not.
+    /// When it needs a call of `handleTimer()`, or nil where it needs none.
     var deadline: Instant? { get }
     /// Whether bytes that come are reported.
     var isReading: Bool { get set }
@@ -22,7 +22,8 @@ protocol RelayStream: AnyObject {
     func handleTimer()
     /// Reads what is there.
     func receive(into buffer: UnsafeMutableRawBufferPointer) -> OutgoingSocket.Received
-    /// Writes what there is room for; nil: the connection is lost.
+    /// Writes the bytes that there is room for. The result is their number, or nil where the
+    /// connection is lost.
     func send(_ bytes: UnsafeRawBufferPointer) -> Int?
     func close()
 }
@@ -60,9 +61,9 @@ final class NodeRelay {
     private var stalledSince: Instant?
 
     /// - Parameters:
-    ///   - head: the request, as the other node gets it.
-    ///   - fields: of the answer, beside those of the other node.
-    ///   - fallback: what is done for the client where the node has not answered.
+    ///   - head: the request's head, as the other node gets it.
+    ///   - fields: the fields that are added to the other node's answer.
+    ///   - fallback: called to serve the client where the node has not answered.
     init(
         of request: HTTPRequest, from caller: CallerTag, head: [UInt8],
         over stream: any RelayStream,
@@ -91,14 +92,14 @@ final class NodeRelay {
 
     // MARK: Bytes
 
-    /// So much of the request has left.
+    /// Notes how much of the request's head has left.
     func noteHeadSent(_ count: Int) { unsentHead.removeFirst(count) }
 
     /// Bytes of the client have left.
     func noteInput(at now: Instant) { lastActive = now }
 
     /// Bytes of the other node have come.
-    /// - Parameter output: gets those for the client.
+    /// - Parameter output: gets the bytes for the client.
     func take(
         _ bytes: UnsafeRawBufferPointer, into output: inout ByteWriter, at now: Instant
     ) throws(MalformedAnswer) {
@@ -108,10 +109,10 @@ final class NodeRelay {
 
     // MARK: Time
 
-    /// So much waits for the client that no more is read.
+    /// Notes that so many bytes wait for the client that no more are read.
     func noteStall(at now: Instant) { stalledSince = stalledSince ?? now }
 
-    /// The client has read what waited.
+    /// Notes that the client has read the bytes that waited.
     func noteProgress() { stalledSince = nil }
 
     /// Whether the client has read nothing for too long.

@@ -33,7 +33,8 @@ final class NodeRelays: OutgoingSocketOwner {
     private var connecting: [NodeRelay] = []
     private var descriptors: [Int32: OutgoingSocket] = [:]
 
-    /// - Parameter authorities: PEM file for nodes behind TLS; nil: the system's.
+    /// - Parameter authorities: PEM file for nodes behind TLS. The default is the system's
+    ///   authorities.
     init(loop: any UpstreamEventLoop, authorities: String?) {
         (self.loop, self.authorities) = (loop, authorities)
     }

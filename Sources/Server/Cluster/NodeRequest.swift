@@ -17,13 +17,14 @@ struct NodeAnswer: Equatable, Sendable {
     static let none = NodeAnswer(status: 0, body: [])
 }
 
-/// A question for another node, or one for the caller's request: `pass` stands for the credential.
+/// A question for another node, or one that passes the caller's request on. `pass` replaces the
+/// credential.
 struct NodeRequest: Sendable {
     /// Time for an answer. 2 s: the node itself waits 1 s for its shards.
     static let patience = Duration.seconds(2)
     /// Time that all answers together take at most.
     static let wholePatience = patience + .milliseconds(200)
-    /// Bytes of an answer. 1 MiB: a thousand sessions are a third of that.
+    /// The most bytes of an answer. 1 MiB: a thousand sessions take a third of that.
     static let maxAnswerBytes = 1 << 20
 
     /// The receiver's name.

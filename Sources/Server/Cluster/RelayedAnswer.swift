@@ -1,17 +1,17 @@
-// What another node answers to a request that was passed on to it whole: its head, to which this
-// node adds fields, and then bytes as they come. Pure; NodeRelay has the connection.
+// The answer of another node to a request that was passed on to it as a whole: its head, to which
+// this node adds fields, and then bytes as they come. Pure; NodeRelay has the connection.
 //
 // Invariant: at most `maxHeadBytes` of a head are held, and nothing of what follows it. No byte of the
 // other node changes anything here but the count of bytes until the next frame.
 
 import Codec
 
-/// An answer of another node is none.
+/// The answer of another node is not valid.
 struct MalformedAnswer: Error, Equatable {}
 
 /// An answer that comes in pieces.
 struct RelayedAnswer {
-    /// Bytes of a head. 8 KiB: those of this server's have some hundred.
+    /// The most bytes of a head. 8 KiB: this server's own heads have some hundred.
     static let maxHeadBytes = 8 << 10
 
     /// Fields that are added, such as those of CORS: the other node does not know the page that asks.
@@ -23,7 +23,7 @@ struct RelayedAnswer {
 
     init(adding fields: HTTPFields) { self.fields = fields }
 
-    /// Heap bytes of it.
+    /// Heap bytes of the answer.
     var heldBytes: Int { head.heapBytes }
 
     /// Whether a Close may be added: the client has a WebSocket, whose last frame is whole and no
@@ -31,7 +31,7 @@ struct RelayedAnswer {
     var canBeClosed: Bool { status == 101 && frames.isAtBoundary && !frames.hasClosed }
 
     /// Takes bytes of the other node.
-    /// - Parameter bytes: get what the client is to have.
+    /// - Parameter bytes: get the bytes for the client.
     mutating func take(
         _ input: UnsafeRawBufferPointer, into bytes: inout ByteWriter
     ) throws(MalformedAnswer) {

@@ -18,7 +18,8 @@ extension Shard {
     /// Puts a question to all other nodes.
     /// - Parameters:
     ///   - target: path and query.
-    ///   - isOne: whether one node at most has what is asked for, so that its answer is enough.
+    ///   - isOne: whether at most one node can have the thing asked for, so that its answer is
+    ///     enough.
     ///   - then: takes their answers, one for each node at most. Any thread.
     func askNodes(
         _ method: HTTPMethod, _ target: String, forOne isOne: Bool, for caller: Caller,
@@ -37,7 +38,8 @@ extension Shard {
         }
     }
 
-    /// Asks the other nodes to hang a session up. Their answer counts as that of one more shard.
+    /// Asks the other nodes to hang a session up. Their answer counts as the answer of one more
+    /// shard.
     func askNodesToHangUp(_ sessionID: String, for caller: Caller, as id: CallID) {
         let path = "/v1/realtime/calls/\(sessionID)/hangup"
         askNodes(.post, path, forOne: true, for: caller) { [postToThisShard] answers in
@@ -56,8 +58,9 @@ extension Shard {
         }
     }
 
-    /// Answers a node that looks for something; for others nothing is there.
-    /// - Returns: the answer where it comes at once; nil: the shards are asked.
+    /// Answers a node that looks for a session or a chat. For other callers the path does not
+    /// exist.
+    /// - Returns: the answer where it comes at once, or nil where the shards are asked.
     func beginFinding(
         _ request: HTTPRequest, by caller: Caller, on connection: Connection
     ) -> HTTPResponse? {
@@ -112,7 +115,7 @@ enum NodePlace: Equatable, Sendable {
     /// The newest reply of a chat of the caller's.
     case chat(String)
 
-    /// Nil where the path is no other node's question.
+    /// Reads the path of another node's question. Nil for any other path.
     init?(target: String) {
         let parts = target.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count == 4, parts[1] == "nodes",
@@ -180,7 +183,7 @@ extension SessionQuery {
             }
     }
 
-    /// Path and query that ask the same of another node.
+    /// The path and query of the same question to another node.
     var target: String {
         if let id { return "/admin/sessions/\(id)" }
         let state = state.map { "&state=\($0.rawValue)" } ?? ""

@@ -10,9 +10,9 @@ import Session
 extension Shard {
     // MARK: The beginning
 
-    /// Passes a request on to the node that has what it is about.
-    /// - Parameter fallback: what is done where that node does not answer with a WebSocket, instead of
-    ///   telling the client; the request is being served then.
+    /// Passes a request on to the node that has its session or chat.
+    /// - Parameter fallback: called where that node does not answer with a WebSocket, instead of
+    ///   passing its answer on. The request is being served then.
     func beginRelay(
         of request: HTTPRequest, to name: String, for caller: Caller, on connection: Connection,
         otherwise fallback: ((Connection) -> Void)? = nil
@@ -56,8 +56,8 @@ extension Shard {
         var fields = HTTPFields()
         fields.append("Host", String(url.drop { $0 != ":" }.dropFirst(3)))
         fields.append(NodePass.field, pass)
-        // The other node ends the connection where it does not become a WebSocket: what the client
-        // sends next is no request of this pass.
+        // The other node ends the connection where it does not become a WebSocket: the client's
+        // next bytes are no request of this pass.
         if WebSocketHandshake.isRequested(by: request) {
             fields.append("Connection", "Upgrade, close")
             for name in ["Upgrade", "Sec-WebSocket-Key", "Sec-WebSocket-Version"] {
@@ -72,7 +72,8 @@ extension Shard {
             fields.append("Connection", "close")
         }
         var head = ByteWriter(capacity: 512)
-        // As the client has it, so that the other node refuses what it would refuse of a client.
+        // The value as the client sent it, so that the other node refuses whatever it would refuse
+        // from a client.
         let version = request.version == .http10 ? "1.0" : "1.1"
         head.append("\(request.method.name) \(request.target) HTTP/\(version)\r\n")
         HTTPResponseHead.writeFields(fields, into: &head)
@@ -89,7 +90,7 @@ extension Shard {
         if let token, let connection = connections[token] { continueRelay(on: connection) }
     }
 
-    /// A relay that connects is to be looked at.
+    /// Handles a relay that is connecting.
     func handleRelayTimer() {
         for token in upstreams.relays.handleTimer() {
             if let connection = connections[token] { continueRelay(on: connection) }
@@ -143,7 +144,7 @@ extension Shard {
         return true
     }
 
-    /// Moves as much of the answer into the send buffer as is there and has room.
+    /// Moves the answer into the send buffer, as far as it has come and there is room.
     private func receiveOutput(over relay: NodeRelay, on connection: Connection) {
         while connection.http?.relay === relay {
             guard connection.output.count < answerWindow else {
@@ -200,8 +201,8 @@ extension Shard {
         answerLate(RouteFailure.nodeAway.response, to: relay.request, on: connection)
     }
 
-    /// The other node has not answered, or has refused: this one does something else for the client,
-    /// which has seen nothing of it.
+    /// The other node has not answered, or has refused: this one serves the client in another way.
+    /// The client has noticed nothing so far.
     private func fallBack(from relay: NodeRelay, on connection: Connection) {
         metrics.add(.relaysFailed)
         end(relay)
@@ -222,7 +223,7 @@ extension Shard {
         linger(connection)
     }
 
-    /// A relay's connection has no use for it any more.
+    /// Ends a relay that its connection no longer needs.
     func end(_ relay: NodeRelay) {
         upstreams.relays.end(relay)
         metrics.set(.relaysOpen, to: upstreams.relays.count)

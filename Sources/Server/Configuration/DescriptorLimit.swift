@@ -29,13 +29,13 @@ enum DescriptorLimit {
         return setrlimit(resource, &limit) == 0
     }
 
-    /// Whether so many connections can be open under a limit.
+    /// Whether this many connections can be open under a limit.
     static func suffices(_ limit: Int, maxConnections: Int) -> Bool {
         limit - reserved >= maxConnections
     }
 
-    /// How many connections fit the limit as far as it may be raised, at least 1. Of a limit below
-    /// 128, half is for connections.
+    /// How many connections fit the limit as far as it may be raised, at least 1. Where the limit
+    /// is below 128, half of it is for connections.
     static func connections(atMost wanted: Int, hardLimit: rlim_t? = current?.rlim_max) -> Int {
         let limit = hardLimit.map { Int(clamping: $0) } ?? .max
         return max(1, min(wanted, limit - min(reserved, limit / 2)))

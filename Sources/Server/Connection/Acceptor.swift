@@ -73,7 +73,7 @@ struct Acceptor<Backend: IO> {
         return io.watch(handle, for: .reads, token: token, isNew: true)
     }
 
-    /// All that is accepted from, except during a pause.
+    /// All sockets that connections are accepted from, except during a pause.
     private var watched: [(handle: IOHandle, kind: EventToken.Kind)] {
         listeners.map { ($0, .listener) } + (handover.map { [($0.handle, .handover)] } ?? [])
     }
@@ -114,7 +114,7 @@ struct Acceptor<Backend: IO> {
         return (IOHandle(truncatingIfNeeded: handle), peer)
     }
 
-    /// The next shard in order to get a connection; nil: this one.
+    /// The next shard in order to get a connection, or nil for this one.
     mutating func nextOwner() -> ShardSibling? {
         guard case .inherited(let siblings) = duty, !siblings.isEmpty else { return nil }
         lastOwner = lastOwner == siblings.count ? 0 : lastOwner + 1

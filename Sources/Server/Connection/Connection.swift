@@ -82,7 +82,7 @@ final class Connection: SessionHolder, SlotMember {
     @exclusivity(unchecked) var lastReceived: Instant
     /// When its state began: of a WebSocket the handshake. HTTP has the time of its own request.
     var phaseStart: Instant
-    /// By when the unfinished WebSocket message must have ended, as of the bytes it has brought;
+    /// The deadline of the unfinished WebSocket message, by the bytes that have come.
     /// `noMessageDue` while there is none.
     @exclusivity(unchecked) var messageDue = Connection.noMessageDue
     /// When a WebSocket message, other than control frames, came or left last.
@@ -94,7 +94,7 @@ final class Connection: SessionHolder, SlotMember {
     @exclusivity(unchecked) var backlog: OutputBacklog?
     /// Whether output of an earlier tick waits.
     @exclusivity(unchecked) var isBehind = false
-    /// Whether so much output waits that the session's agents are suspended.
+    /// Whether the output that waits is enough to suspend the session's agents.
     @exclusivity(unchecked) var isCongested = false
     /// Why no message is taken in; empty: messages are.
     @exclusivity(unchecked) var pauses: InputPause = []
@@ -112,7 +112,7 @@ final class Connection: SessionHolder, SlotMember {
     var deflateWindowBits: UInt8 = 0
     /// Compression that remembers earlier messages, where there was memory for it.
     var contexts: CompressionContexts?
-    /// The session of its client; nil: none (`give`, `part`).
+    /// The session of its client, if it has one (`give`, `part`).
     @exclusivity(unchecked) var live: LiveSession?
     /// Nil where the server speaks plain TCP.
     @exclusivity(unchecked) var tls: TLSConnection?
@@ -129,7 +129,7 @@ final class Connection: SessionHolder, SlotMember {
     /// The handle of a connection without a socket.
     static var noHandle: IOHandle { -1 }
 
-    /// Of a connection without an unfinished message.
+    /// The deadline of a connection without an unfinished message.
     static var noMessageDue: Instant { Instant(nanoseconds: .max) }
 
     /// Whether it sends messages back, and is not closing.
@@ -146,7 +146,7 @@ final class Connection: SessionHolder, SlotMember {
     /// Whether messages are taken in: until the peer's Close, or its error.
     var isReceivingMessages: Bool { state == .webSocket || state == .closing }
 
-    /// Whether what was read must be used before more is.
+    /// Whether the bytes that were read must be used before more are read.
     var isPaused: Bool {
         switch state {
         case .http: isUnfinished || http?.mustStopReading ?? false
@@ -156,7 +156,7 @@ final class Connection: SessionHolder, SlotMember {
         }
     }
 
-    /// When the request in progress began, or else its state.
+    /// When the request in progress began, or the state where there is none.
     var activityStart: Instant { http?.requestStart ?? phaseStart }
 
     /// When the shell, rather than the session, must next look at it; by the peers' clock.
@@ -188,7 +188,7 @@ extension Connection {
 }
 
 extension LiveSession {
-    /// The connection of its client; nil: none has it.
+    /// The connection of its client, or nil where no connection has it.
     var connection: Connection? {
         @inline(__always) get { holder.map { unsafeDowncast($0, to: Connection.self) } }
     }

@@ -29,7 +29,7 @@ struct ConnectionActions: OptionSet {
 /// Why a connection takes in no messages.
 struct InputPause: OptionSet {
     let rawValue: UInt8
-    /// So much output of an echo waits that there is no room for more.
+    /// The output of an echo that waits leaves no room for more.
     static let room = InputPause(rawValue: 1)
     /// Its budget of work is used up.
     static let work = InputPause(rawValue: 2)

@@ -12,8 +12,8 @@ public struct ConnectionSettings: BitwiseCopyable, Sendable {
     /// 1 MiB: some 15 s of a reply's audio, so that only a client that stalls pauses its agents. It
     /// leaves room below `maxQueuedOutputBytes` for what they have already begun.
     public var softQueuedOutputBytes = 1 << 20
-    /// 60 s: with its model and speech paused, a client that reads at all falls below the limit at
-    /// once.
+    /// 60 s: its model and speech are paused, so a client that reads at all falls below the limit
+    /// at once.
     public var slowReaderTimeout = Duration.seconds(60)
     /// Counted from when the audio should have been heard. 5 s: shorter stalls only delay a reply.
     /// After longer ones the user no longer expects the middle of a sentence.

@@ -50,7 +50,7 @@ final class HTTPServerConnection {
         case idle
         /// The beginning of a request has been parsed.
         case receiving(IncompleteRequest)
-        /// Nothing is read until the sender of an incomplete request was found out.
+        /// Nothing is read until the sender of an incomplete request is known.
         case judging(IncompleteRequest)
         /// A whole request has been handed out and is not answered yet.
         case serving
@@ -107,8 +107,9 @@ final class HTTPServerConnection {
         case idleConnection
     }
 
-    /// A request whose end has not come. An object of its own: nearly every request comes whole, so
-    /// that a waiting connection, and each of a storm of them, has no parser of about 400 bytes.
+    /// A request whose end has not come. An object of its own: nearly every request comes in one
+    /// piece, so a waiting connection needs no parser of about 400 bytes, even in a storm of
+    /// connections.
     final class IncompleteRequest {
         /// The permission to send a long body.
         enum Clearance {
@@ -233,7 +234,7 @@ final class HTTPServerConnection {
 
     private var isJudging: Bool { if case .judging = phase { true } else { false } }
 
-    /// Whether what was read must be used before more is read.
+    /// Whether the bytes that were read must be used before more are read.
     var mustStopReading: Bool {
         isPaused || isJudging || (isAnswering && pending.count >= Self.maxPendingBehindAnswer)
     }
@@ -261,14 +262,14 @@ final class HTTPServerConnection {
         firstByte = now
     }
 
-    /// Keeps bytes that no event has used. There are none pending.
+    /// Keeps bytes that no event has used. Called while no bytes are pending.
     func keep(_ unused: UnsafeMutableRawBufferPointer) { pending = Array(unused) }
 
     /// Adds bytes to those that are pending.
     func append(_ bytes: UnsafeMutableRawBufferPointer) { pending.append(contentsOf: bytes) }
 
     /// Hands the pending bytes to `body`, which asks for their events and returns how many of them
-    /// no event has used. These stay, unless it has ended meanwhile.
+    /// no event has used. These stay pending, unless the connection has ended meanwhile.
     func usePending(_ body: (UnsafeMutableRawBufferPointer) -> Int) {
         var bytes: [UInt8] = []
         swap(&bytes, &pending)
@@ -280,12 +281,13 @@ final class HTTPServerConnection {
         pending = bytes
     }
 
-    /// The next event. To be called until it returns nil: then more bytes are needed, or the call
-    /// for the outcome of the last event.
+    /// The next event. The caller repeats the call as long as there is one. Without one, it waits
+    /// for more bytes, or calls the function for the outcome of the last event.
     /// - Parameters:
-    ///   - input: all bytes since the last request's end; a request that is returned is taken off.
-    ///   - hasOutput: whether an answer has not left. The next request waits for that, so that a
-    ///     connection that pipelines has one request for each write.
+    ///   - input: all bytes since the last request's end; the bytes of a returned request are
+    ///     removed.
+    ///   - hasOutput: whether an answer has not left yet. The next request waits for that, so that
+    ///     a connection that pipelines has one request for each write.
     func nextEvent(
         in input: inout UnsafeMutableRawBufferPointer, hasOutput: Bool, at now: Instant,
         _ settings: HTTPSettings
@@ -349,8 +351,8 @@ final class HTTPServerConnection {
         return .sendContinue
     }
 
-    /// A request is to be answered that was handed out before: the connection has come over from
-    /// another shard, or the sender was found out.
+    /// Begins to answer a request that was handed out before. Either its connection has come from
+    /// another shard, or its sender had to be looked up first.
     func beginServing() { phase = .serving }
 
     /// The verdict on the head that was handed out comes later.
@@ -361,7 +363,7 @@ final class HTTPServerConnection {
         phase = .judging(request)
     }
 
-    /// The rest of the request is wanted.
+    /// Accepts the request: its rest is read.
     func endJudging() {
         guard case .judging(let request) = phase else {
             return assertionFailure("no request is judged")
@@ -387,7 +389,8 @@ final class HTTPServerConnection {
     }
 
     /// All of the answer is queued.
-    /// - Parameter keepsConnection: whether the answer has promised that, and it still may.
+    /// - Parameter keepsConnection: whether the connection is kept: the answer has promised it, and
+    ///   it still may be.
     func endAnswer(keepsConnection: Bool, at now: Instant) {
         switch phase {
         case .serving, .answering(.survey), .answering(.record), .answering(.call),
@@ -418,7 +421,7 @@ final class HTTPServerConnection {
 
     // MARK: Time
 
-    /// When the connection must be looked at, unless something happens before.
+    /// When the connection must be handled, unless an event comes before.
     /// - Parameter lastReceived: when bytes came last.
     func deadline(
         lastReceived: Instant, _ settings: ConnectionSettings

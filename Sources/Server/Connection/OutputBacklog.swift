@@ -1,10 +1,9 @@
-// The record of the bytes that wait for one connection's socket: the audio among them, since when
-// they are too many, and the pong that is due. A connection has one only while it has such output.
-// The shard keeps a few for reuse, so that audio which leaves in the tick of its queueing costs no
-// allocation. ShardBackpressure acts on it.
+// The record of the bytes that wait for one connection's socket: the audio among them, the time
+// since when they are too many, and the pong that is due. A connection has one only while it has
+// such output. The shard keeps a few for reuse, so that audio which leaves in the tick of its
+// queueing costs no allocation. ShardBackpressure acts on it.
 //
-// Invariant: a backlog that is put back knows of nothing; no pong waits without another queued
-// before it.
+// Invariant: a backlog that is put back is empty. No pong waits unless another is queued before it.
 
 import Codec
 import Session
@@ -23,7 +22,7 @@ final class OutputBacklog {
 
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(OutputBacklog.self)
-    /// Bytes of all of it.
+    /// Bytes of the whole backlog.
     var heldBytes: Int { Self.objectBytes + audio.heldBytes + duePong.heapBytes }
 
     /// Whether a pong waits in the queue.
@@ -73,7 +72,7 @@ struct OutputBacklogPool {
     /// An empty backlog.
     mutating func take() -> OutputBacklog { idle.popLast() ?? OutputBacklog() }
 
-    /// Takes one back.
+    /// Takes a backlog back.
     mutating func giveBack(_ backlog: OutputBacklog) {
         guard idle.count < Self.maxIdle else { return }
         backlog.reset()

@@ -104,7 +104,7 @@ struct OutputSchedule {
         return backlog
     }
 
-    /// Nothing of a connection waits any more.
+    /// Removes a connection whose output no longer waits.
     @inline(__always)
     mutating func releaseBacklog(of connection: Connection) {
         guard let backlog = connection.backlog else { return }

@@ -78,7 +78,8 @@ struct QueuedAudio {
         return messages[head]
     }
 
-    /// How many bytes may be sent before a message that comes too late; nil: all.
+    /// How many bytes may be sent before a message that comes too late, or nil where all may be
+    /// sent.
     func bytesBeforeLate(at now: Instant) -> Int? {
         // The first is useful for the shortest time.
         guard head < messages.count, messages[head].usefulUntil < now else { return nil }

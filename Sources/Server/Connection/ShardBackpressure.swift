@@ -145,7 +145,8 @@ extension Shard {
     /// Records a message of reply audio at the end of the send buffer.
     func noteAudio(_ packet: OutputAudioPacket, from start: Int, on connection: Connection) {
         let backlog = output.backlog(of: connection)
-        // A session sends so far ahead of what is being heard, and the rest of a reply further.
+        // The lead by which a session sends ahead of the playing. The rest of a reply is sent
+        // further ahead.
         let lead = Duration.milliseconds(configuration.session.playoutLeadMilliseconds)
         let heard = max(now + lead, connection.live?.session.sentAudioEnd ?? now)
         backlog.audio.append(
@@ -164,7 +165,7 @@ extension Shard {
         }
     }
 
-    /// The connection has dropped audio that its session has not.
+    /// Tells the session of audio that its connection has dropped.
     private func noteLost(_ message: QueuedAudio.Message, of connection: Connection) {
         guard let live = connection.live else { return }
         live.session.noteLost(itemID: message.itemID, position: message.position)

@@ -94,7 +94,7 @@ extension Shard {
 
     // MARK: Out
 
-    /// Writes to the sockets; elsewhere only a connection that is refused is written to. A
+    /// Writes to the sockets; elsewhere only connections that are refused are written to. A
     /// connection with more than a tick's share stays queued for the next tick; one whose socket is
     /// full waits until the backend reports room.
     func flushWrites() {
@@ -174,7 +174,7 @@ extension Shard {
 
     // MARK: Deadlines
 
-    /// When the connection, or the session of its client, must next be looked at.
+    /// When the connection, or the session of its client, must next be handled.
     func nextDeadline(of connection: Connection) -> Instant {
         var first = Connection.noMessageDue
         if let live = connection.live {
@@ -184,7 +184,7 @@ extension Shard {
         return first
     }
 
-    /// The entry of a connection has expired; it is given a new one in any case.
+    /// Handles the expired entry of a connection, which gets a new one in any case.
     func handleDeadline(ofSlot slot: Int) {
         guard let connection = connections[slot: slot] else { return }
         // Never in the past: a session that asks for that is called once per tick, no more.
@@ -199,8 +199,8 @@ extension Shard {
         deadlines.reschedule(connection.deadline, at: next)
     }
 
-    /// The timers of a connection that run, and when each is due. One that is served may stop those
-    /// behind it. SessionTimers has those of its session.
+    /// The timers of a connection that run, and when each is due. Serving one may stop the timers
+    /// behind it. SessionTimers has the timers of its session.
     @inline(__always)
     private func forEachTimer(
         of connection: Connection, _ body: (ConnectionTimer, Instant) -> Void
@@ -298,7 +298,7 @@ extension Shard {
 private enum ConnectionTimer {
     /// The budget of a connection that waits for it has filled.
     case work
-    /// A front wants to be looked at: the caller of a telephone line has pressed the last key.
+    /// A front's deadline has come: the caller of a telephone line has pressed the last key.
     case front
     /// The peer has been waited for long enough.
     case peer

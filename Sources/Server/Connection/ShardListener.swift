@@ -55,8 +55,8 @@ extension Shard {
         }
     }
 
-    /// Accepts all connections that wait: at most as many as the queue has room for, and none without
-    /// descriptors.
+    /// Accepts the connections that wait, at most as many as the queue has room for. Without
+    /// descriptors it accepts none.
     func acceptWaiting() {
         for _ in 0...configuration.listener.backlog / configuration.loop.maxAcceptsPerTick {
             let before = connections.count
@@ -138,7 +138,7 @@ extension Shard {
     private func refuse(_ handle: IOHandle, of peer: NetworkAddress, _ reason: RefusalReason) {
         noteRefusal(reason, of: peer)
         defer { io.close(handle) }
-        // The answer would be readable after a handshake only, which is what there is no place for.
+        // The client could read the answer only after a handshake, for which there is no room.
         if fixtures.wire != nil { return }
         _ = io.read(handle, into: fixtures.readBuffer)
         _ = fixtures.admission.answers[reason].withUnsafeBytes { io.write(handle, $0) }

@@ -4,7 +4,7 @@
 
 import Session
 
-/// A time limit of a WebSocket, in the order in which they are looked at.
+/// The time limits of a WebSocket, in the order in which they are checked.
 enum WebSocketTimer {
     /// More than the soft limit of output has waited for too long.
     case slowReader
@@ -31,7 +31,7 @@ extension Connection {
         return first
     }
 
-    /// The first time limit that is over; nil: none is.
+    /// The first time limit that is over, if one is.
     func overdue(at peerTime: Instant, _ settings: ConnectionSettings) -> WebSocketTimer? {
         var overdue: WebSocketTimer?
         forEachTimer(settings) { timer, due in

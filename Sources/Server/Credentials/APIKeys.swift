@@ -47,7 +47,7 @@ package struct APIKeys: Sendable {
     /// Adds the keys of the option `api-key`, separated by commas. They are operator keys: setting
     /// the option takes access to the machine.
     /// - Throws: for a key that cannot be used, and where the text has no key, as in `,`. A server without
-    ///   a key would start and serve nobody.
+    ///   a key would start and refuse every client.
     package mutating func add(option text: String) throws(OptionError) {
         let before = count
         for key in text.split(separator: ",").map({ $0.filter { $0 != " " } }) where !key.isEmpty {

@@ -15,7 +15,7 @@ import Synchronization
 package struct CredentialRules: Sendable {
     /// The server's keys.
     var keys = APIKeys()
-    /// The rules for tokens; nil: no token is accepted.
+    /// The rules for tokens. Where nil, no token is accepted.
     var tokens: TokenPolicy?
 
     /// Lines for the log about the secrets that can be guessed over the network.
@@ -57,7 +57,7 @@ package final class Authenticator: Sendable {
     /// request is refused.
     let isOn: Bool
     private let rules: Mutex<CredentialRules>
-    /// Sessions of a key that has no limit of its own; 0: as many as it likes.
+    /// Sessions of a key that has no limit of its own; 0 sets no limit.
     private let maxSessionsPerKey: Int
 
     /// Creates one for the limits of the settings.

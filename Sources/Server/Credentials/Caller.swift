@@ -8,17 +8,18 @@ struct Caller: Sendable {
     /// The routes that it may use.
     var access: RouteAccess
     /// The identity whose sessions count together: a key, together with its client secrets, or a
-    /// subject. Nil: callers are not told apart.
+    /// subject. Nil where callers are not told apart.
     var principal: SHA256Digest?
-    /// The caller's name for agents: that of its key, or the subject of its token; nil: it has none.
+    /// The caller's name for agents: that of its key, or the subject of its token, if it has one.
     var subject: String?
     /// The limits of its sessions.
     var allowance = SessionAllowance()
     /// The session to which a client secret is bound; with an empty model the connection chooses.
     var session: SessionParameters?
-    /// The agent to which a client secret is bound; nil: it is bound to none.
+    /// The agent to which a client secret is bound, if it is bound to one.
     var agent: String?
-    /// The agent whose sessions are counted, and the most that it may have; nil: it has no limit.
+    /// The agent whose sessions are counted, and the most that it may have. Nil where it has no
+    /// limit.
     var agentPlaces: (agent: SHA256Digest, most: Int)?
     /// Whether the session of a client secret has the user's consent to be recorded.
     var hasRecordingConsent = false
@@ -42,7 +43,7 @@ final class SessionGrant {
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(SessionGrant.self)
 
-    /// When the session must end; nil: never.
+    /// When the session must end, or nil where it has no end.
     private(set) var end: Instant?
     /// The caller's name for agents, or nil.
     let subject: String?
@@ -85,10 +86,11 @@ final class SessionGrant {
         agent = agentPlaces.agent
     }
 
-    /// The session has begun in another process: it ends when it would have ended there.
+    /// Moves the end of a session that began in another process to the time when it would have
+    /// ended there.
     func shorten(to other: Instant) { end = end.map { min($0, other) } }
 
-    /// Bytes of it.
+    /// Bytes of the whole grant.
     var heldBytes: Int { Self.objectBytes + subject.heapBytes + (quotas?.heldBytes ?? 0) }
 
     deinit {
@@ -100,10 +102,10 @@ final class SessionGrant {
 extension Caller {
     /// Takes the places of a session.
     /// - Parameters:
-    ///   - quotas: what the session may use; nil: as much as it likes.
+    ///   - quotas: the session's quotas, or nil where its use has no limit.
     ///   - isMoved: whether the session comes from another server.
-    /// - Returns: nil where there is nothing to limit or to name.
-    /// - Throws: `.credentialSessions`, `.agentSessions`; then no place is taken.
+    /// - Returns: the grant, or nil where there is nothing to limit or to name.
+    /// - Throws: `.credentialSessions` or `.agentSessions`. Then no place is taken.
     func grant(
         from places: SessionPlaces, _ quotas: SessionQuotas?,
         _ settings: CredentialSettings, isMoved: Bool = false, at now: Instant

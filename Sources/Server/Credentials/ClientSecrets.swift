@@ -42,9 +42,9 @@ struct ClientSecretsFull: Error, Equatable {
 package final class ClientSecrets: Sendable {
     /// One secret.
     struct Entry: Sendable {
-        /// The key that it was made with; nil: no credentials were needed.
+        /// The key that it was made with, or nil where no credentials were needed.
         let key: SHA256Digest?
-        /// The caller that it stands for.
+        /// The caller whose secret it is.
         let caller: Caller
         /// When it expires.
         let end: Instant

@@ -1,23 +1,23 @@
-// The credentials that a server accepts, and what a credential opens that names no limit itself.
+// The credentials that a server accepts, and the limits of a credential that names none itself.
 
 import Session
 
 /// Settings of keys, tokens and client secrets.
 public struct CredentialSettings: Sendable {
-    /// Separated by commas; each is an operator's key. Nil: none.
+    /// None. Several keys are separated by commas, and each is an operator's key.
     public var apiKey: String?
-    /// `APIKeys` has the format. Nil: none.
+    /// None. `APIKeys` has the format.
     public var apiKeysFile: String?
     /// False: a server without credentials that others can reach is nearly always a mistake, and
     /// its owner pays for the model.
     public var insecure = false
-    /// A JSON Web Key Set. Nil: none.
+    /// None. The file is a JSON Web Key Set.
     public var jwtKeysFile: String?
-    /// At least `JSONWebKey.minSecretBytes`. Nil: none.
+    /// None. A secret has at least `JSONWebKey.minSecretBytes`.
     public var jwtSecret: String?
-    /// Nil: a token with `aud` is for another server.
+    /// None: a token with `aud` is for another server.
     public var jwtAudience: String?
-    /// Nil: any issuer whose key is known.
+    /// None: any issuer whose key is known may sign.
     public var jwtIssuer: String?
     /// 30: clocks that NTP keeps differ by far less, others by minutes.
     public var jwtLeewaySeconds = 30
@@ -25,8 +25,8 @@ public struct CredentialSettings: Sendable {
     public var maxSessionsPerKey = 0
     /// No limit: an idle session costs next to nothing.
     public var maxSessionSeconds = 0
-    /// 20,000: one key alone has half of them, as many as there are sessions. They take 6 MB where
-    /// they have no instructions.
+    /// 20,000: one key alone may have half of them, which is the number of sessions. They take 6 MB
+    /// where they have no instructions.
     public var maxClientSecrets = 20_000
     /// 120: a client that retries an old key each second does not block others behind its address.
     public var authFailuresPerMinutePerAddress = 120

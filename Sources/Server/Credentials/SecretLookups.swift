@@ -15,15 +15,16 @@ protocol SharedSecrets: AnyObject {
     var isReady: Bool { get }
     /// Leaves a record for a time. Where that fails, the secret is good at its own node only.
     func share(_ record: [UInt8], of secret: SHA256Digest, for lifetime: Duration)
-    /// Asks for a record. `then` gets it once, perhaps before the call returns; no bytes: there is
-    /// none.
+    /// Asks for a record. `then` gets it once, perhaps before the call returns. It gets no bytes
+    /// where there is no record.
     func find(
         _ secret: SHA256Digest, then: @escaping (Result<[UInt8], RedisError>) -> Void)
 }
 
 /// The store's answer about the client secret of a request.
 struct SecretAnswer {
-    /// Nil: the secret is unknown or not good here, or the store has failed.
+    /// The entry of the secret, or nil where the secret is unknown or not valid here, or the store
+    /// has failed.
     let entry: ClientSecrets.Entry?
 }
 
@@ -36,7 +37,7 @@ struct AwaitedSender {
     let isHead: Bool
     /// Its connection.
     let token: EventToken
-    /// The address that a failed attempt was counted for; nil: none was.
+    /// The address that a failed attempt was counted for, or nil where none was counted.
     let counted: NetworkAddress?
 }
 
@@ -52,7 +53,7 @@ struct SecretLookups {
     /// Whether no more can be made now.
     var isFull: Bool { waiting.count >= Self.maxLookups }
 
-    /// Begins one.
+    /// Begins a look-up.
     mutating func insert(_ sender: AwaitedSender) -> SecretLookupID {
         lastID += 1
         waiting[lastID] = sender

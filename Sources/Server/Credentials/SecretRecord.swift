@@ -1,5 +1,6 @@
-// A client secret as a node leaves it for the others: the request that it was made by, its owner and
-// its end. It has neither the secret nor what its key allows: each node knows the keys itself.
+// A client secret as a node leaves it for the others: the request that it was made by, its owner
+// and its end. It has neither the secret nor the rights of its key: each node knows the keys
+// itself.
 //
 //   {"version":1,"form":"current","key":"HASH","end":1800000600}⏎ the body of the request
 //
@@ -50,7 +51,7 @@ struct SecretRecord: Equatable, Sendable {
         body = Array(bytes[(headEnd + 1)...])
     }
 
-    /// The record as bytes; nil: it is too long.
+    /// The record as bytes, or nil where it is too long.
     var bytes: [UInt8]? {
         var writer = JSONWriter(ByteWriter(capacity: 256))
         writer.object { json in

@@ -9,8 +9,8 @@ extension Shard {
     /// Finds the sender of a request. A failed attempt is counted.
     /// - Parameters:
     ///   - source: where it comes from, with the fields of trusted proxies.
-    ///   - answer: what the store has said about its client secret; the attempt was counted when
-    ///     the store was asked.
+    ///   - answer: the store's answer about its client secret. The attempt was counted when the
+    ///     store was asked.
     func sender(
         of request: HTTPRequest, from source: RequestSource, on route: Route,
         after answer: SecretAnswer?
@@ -19,7 +19,8 @@ extension Shard {
         let isLimited = answer == nil && !fixtures.admission.isUnlimited(address)
         let isExhausted =
             isLimited && services.authenticator.failures.isExhausted(address, at: now)
-        // Before the credential is looked at: a client that guesses must not learn of a success.
+        // This comes before the credential is checked: a client that guesses must not notice a
+        // success.
         let isGuarded =
             services.authenticator.isOn || route.carrier.map(clients.telephoneAccess.guards) == true
         if isExhausted, isGuarded { throw .failedAttempts }
@@ -65,7 +66,8 @@ extension Shard {
     }
 
     /// Counts a refusal, and returns its answer.
-    /// - Parameter retryAfterSeconds: nil: `retry-after-seconds`.
+    /// - Parameter retryAfterSeconds: the seconds until another attempt. The default is
+    ///   `retry-after-seconds`.
     func credentialRefusal(
         _ reason: RefusalReason, retryAfterSeconds: Int? = nil, agent: String? = nil,
         on connection: Connection
@@ -193,8 +195,8 @@ extension Shard {
 
     // MARK: Expiry
 
-    /// When a session ends, in seconds since 1970, for an event that shows the session; nil: it shows
-    /// none, or one without an end.
+    /// When a session ends, in seconds since 1970, for an event that shows the session. Nil where
+    /// it shows none, or one without an end.
     @inline(__always)
     func expiry(of live: LiveSession, in event: ServerEvent) -> Int? {
         guard let end = live.grant?.end else { return nil }

@@ -24,8 +24,8 @@ extension Shard {
 
     // MARK: Asking
 
-    /// The hash of a credential that the store is to be asked for; nil: the credential can be judged
-    /// at once.
+    /// The hash of a credential that the store is to be asked for, or nil where the credential can
+    /// be judged at once.
     func secretToAskFor(_ credential: RequestCredential) -> SHA256Digest? {
         guard returning.store.secrets?.isReady == true else { return nil }
         return services.authenticator.unknownSecret(in: credential, at: now)
@@ -73,7 +73,7 @@ extension Shard {
     // MARK: The answer
 
     /// The store has answered.
-    /// - Parameter record: no bytes: there is no such secret.
+    /// - Parameter record: the record, without bytes where there is no such secret.
     func handleSecret(_ record: Result<[UInt8], RedisError>, for id: SecretLookupID) {
         guard let sender = questions.secrets.remove(id) else { return }
         let entry = entry(in: record)
@@ -93,7 +93,7 @@ extension Shard {
         }
     }
 
-    /// The entry that a record describes; nil where there is none, or it is not good here.
+    /// The entry that a record describes, or nil where there is none, or it is not valid here.
     private func entry(in record: Result<[UInt8], RedisError>) -> ClientSecrets.Entry? {
         guard case .success(let bytes) = record else {
             metrics.add(.secretsFailed)

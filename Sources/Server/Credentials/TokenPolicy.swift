@@ -10,9 +10,9 @@ import Codec
 package struct TokenPolicy: Sendable {
     /// Keys whose signatures are accepted.
     let keys: JSONWebKeySet
-    /// The value that `aud` must contain; nil: a token must have no `aud`.
+    /// The value that `aud` must contain. Where nil, a token must have no `aud`.
     var audience: String?
-    /// The value that `iss` must have; nil: any.
+    /// The value that `iss` must have, or nil where any will do.
     var issuer: String?
     /// Seconds by which the clocks of issuer and server may differ.
     var leewaySeconds = 30
@@ -22,7 +22,7 @@ package struct TokenPolicy: Sendable {
     /// Rules without an audience and an issuer.
     package init(keys: JSONWebKeySet) { self.keys = keys }
 
-    /// Reads the keys that the settings name; nil: they name none.
+    /// Reads the keys that the settings name, or returns nil where they name none.
     init?(_ settings: CredentialSettings) throws(OptionError) {
         var keys = JSONWebKeySet()
         if let path = settings.jwtKeysFile {

@@ -15,9 +15,9 @@ import Session
 protocol Front: AnyObject {
     /// The subprotocol that is selected where the client offers it.
     var subprotocol: String { get }
-    /// The telephone call that its session is; nil: it is none, or has not begun.
+    /// The telephone call of its session. Nil where there is no call, or it has not begun.
     var call: TelephoneCall? { get }
-    /// When it must be looked at though nothing comes; nil: never.
+    /// When it must be handled although no bytes come, or nil where it never must.
     var deadline: Instant? { get }
     /// Bytes of the object, and of what hangs off it.
     var heldBytes: Int { get }
@@ -85,7 +85,7 @@ protocol FrontHost: AnyObject {
     func release(_ place: SessionPlaceHeld)
     /// Counts and logs a refusal, and makes its answer.
     func answer(to refusal: PlaceRefusal, of seeker: PlaceSeeker) -> HTTPResponse
-    /// The agent of a session: that of a name, or else of a called number.
+    /// The agent of a session, by a name, or otherwise by a called number.
     func profile(
         named name: String?, orOfNumber number: String?, for caller: Caller
     ) throws(RefusalReason) -> AgentProfile?
@@ -113,14 +113,14 @@ protocol FrontHost: AnyObject {
     func handleAudio(
         _ packet: UnsafeRawBufferPointer, number: UInt16?, of live: LiveSession,
         on connection: Connection)
-    /// Whether something else of the user's may be handled; it counts as an event.
+    /// Whether another input of the user may be handled. It counts as an event.
     func admitsEvent(of live: LiveSession) -> Bool
     /// Shows an event to all who see the session.
     func show(_ event: ServerEvent, of live: LiveSession)
     /// The deadline or the charge of the session, or of its front, may have changed.
     func review(_ live: LiveSession)
-    /// Spends what a client may send that costs it nothing.
-    /// - Returns: false: the connection is being closed.
+    /// Charges a message that costs the client nothing to the budget of such messages.
+    /// - Returns: false where the connection is being closed.
     @discardableResult
     func spendFloodBudget(_ count: Int, of connection: Connection) -> Bool
     /// Spends the connection's budget of work.
@@ -135,7 +135,8 @@ protocol FrontHost: AnyObject {
     /// Puts a message into the send buffer, unless nothing is written. `admitAudio` sends it.
     func queue(
         as opcode: WebSocketOpcode, on connection: Connection, _ write: (inout ByteWriter) -> Void)
-    /// Sends what was queued since `start`: audio that is dropped as one where it would come too late.
+    /// Sends the audio that was queued since `start`. It is dropped as one message where it would
+    /// come too late.
     /// - Parameter start: how much waited in the send buffer before it, in bytes.
     func admitAudio(from start: Int, _ packet: OutputAudioPacket, on connection: Connection)
     /// Sends a Close.
@@ -144,7 +145,7 @@ protocol FrontHost: AnyObject {
 }
 
 extension FrontHost {
-    /// An event that the front sends in the client's place.
+    /// Handles an event that the front sends in the client's place.
     func take(_ event: ClientEvent, of live: LiveSession) {
         step(live) { $0.handle(event, eventID: nil, audio: RawSpan(), at: now) }
     }

@@ -62,7 +62,7 @@ extension Shard {
         if let consent = wishes.recordingConsent { handleRecordingConsent(consent, of: live) }
     }
 
-    /// A binary message: a packet of audio.
+    /// Handles a binary message, which is a packet of audio.
     func handleBinary(
         _ message: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection
     ) {
@@ -76,8 +76,8 @@ extension Shard {
         }
     }
 
-    /// A packet of audio in the session's input format.
-    /// - Parameter number: the packet's, where the client numbers them.
+    /// Handles a packet of audio in the session's input format.
+    /// - Parameter number: the packet's number, where the client numbers them.
     func handleAudio(
         _ packet: UnsafeRawBufferPointer, number: UInt16?, of live: LiveSession,
         on connection: Connection

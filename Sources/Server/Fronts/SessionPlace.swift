@@ -1,5 +1,5 @@
-// The place of a session that is about to begin: who seeks it, why it is refused, and what is held once it
-// is taken.
+// The place of a session that is about to begin: who seeks it, why it is refused, and the places
+// that are held once it is taken.
 
 import Codec
 import Session
@@ -17,7 +17,7 @@ struct PlaceSeeker {
     /// Whether it is an operator on this machine, who may know why a service has failed.
     let isLocalOperator: Bool
 
-    /// Its session has an agent, whose limits count for it.
+    /// Takes the agent of its session, whose limits count for it.
     mutating func take(_ profile: AgentProfile?) {
         self.profile = profile
         caller = caller.limited(by: profile)
@@ -49,7 +49,8 @@ struct SessionPlaceHeld {
 
 /// The owner of a session, as records name it.
 struct SessionOwner {
-    /// The key together with its client secrets, or a subject. Nil: callers are not told apart.
+    /// The key together with its client secrets, or a subject. Nil where callers are not told
+    /// apart.
     let principal: SHA256Digest?
     /// The name of the key, or the subject of the token. Nil means that it has none.
     let subject: String?

@@ -73,7 +73,8 @@ extension Shard {
         front.tell(command, on: connection, self)
     }
 
-    /// The front of a session's client, with its connection; nil: the client speaks Realtime, or is away.
+    /// The front of a session's client, with its connection. Nil where the client speaks Realtime,
+    /// or is away.
     @inline(__always)
     func front(of live: LiveSession) -> (any Front, Connection)? {
         guard let connection = live.connection, connection.role == .front,

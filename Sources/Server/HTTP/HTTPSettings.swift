@@ -21,7 +21,7 @@ public struct HTTPSettings: BitwiseCopyable, Sendable {
     /// may take 136 s.
     public var minRequestBytesPerSecond = 500
     /// 75 s: longer than balancers keep their own idle connections (60 s of AWS's ALB and of
-    /// nginx's upstreams). Of two equal times the server's may end first, while a request is on its
+    /// nginx's upstreams). With equal times, the server's may end first, while a request is on its
     /// way.
     public var keepAliveTimeout = Duration.seconds(75)
 

@@ -50,7 +50,8 @@ struct LedgerKeeper {
         touched.append(connection.token.index)
     }
 
-    /// The owners in `oversized` have been dealt with, and what was settled meanwhile was theirs.
+    /// Forgets the owners in `oversized`, which have been handled. Owners that were settled since
+    /// then were among them.
     mutating func forgetOversized() { oversized.removeAll() }
 
     /// Whether it is time to check all ledgers; asked once a tick in a debug build.
@@ -115,9 +116,9 @@ struct LedgerKeeper {
 
     // MARK: The largest
 
-    /// No evictable owner is charged more than this: one was settled that is, or a look at all
-    /// owners has found it. The other shards see the figure, so that the largest owner of the whole
-    /// server is found without asking all of them.
+    /// Sets the most that an evictable owner is charged. Either an owner with this charge was
+    /// settled, or a look at all owners has found it. The other shards see the figure, so that the
+    /// largest owner of the whole server is found without asking all of them.
     mutating func setLargest(to bytes: UInt32) {
         largestCharge = bytes
         metrics.set(.largestLedgerBytes, to: Int(bytes))

@@ -19,16 +19,16 @@ import Synchronization
 package final class MemoryBudget: Sendable {
     /// Time between two questions to the kernel. 1 s.
     private static let readingInterval = Duration.seconds(1)
-    /// Of the clients' part of the limit, how much stays free of new sessions: a tenth. Sessions
-    /// that are open still grow, as every session does that begins to speak.
+    /// The share of the clients' part of the limit that new sessions must leave free: a tenth.
+    /// Sessions that are open still grow, as every session does that begins to speak.
     private static let reservePart = 10
-    /// Of the clients' part, how much must be free again before new sessions are taken: three
+    /// The share of the clients' part that must be free again before new sessions are taken: three
     /// twentieths, so that admission does not change with every reading.
     private static let reliefTwentieths = 3
     /// Time between two attempts to give memory back, near the limit. 10 s: each takes the
     /// allocator from all threads for milliseconds, and finds little so soon again. Beyond the
-    /// limit connections would be closed for what the allocator only keeps: there each reading may
-    /// ask for it.
+    /// limit, connections would be closed because of free pages that the allocator keeps. There
+    /// each reading may ask for their return.
     private static let returnInterval = Duration.seconds(10)
     /// The least that clients need for a limit to be of use. 16 MiB: a hundred sessions that speak,
     /// at 73 kB each (LoadTests/RESULTS.md), and as much again for their replies.
@@ -40,13 +40,13 @@ package final class MemoryBudget: Sendable {
     let startBytes: Int
     /// Bytes that its models take once they are used, at most.
     let modelBytes: Int
-    /// The server's own memory, as far as it is known beforehand: without the models where the
-    /// limit leaves no room for clients beside them.
+    /// The server's own memory, as far as it is known at the start. It excludes the models where
+    /// the limit leaves no room for clients beside them.
     private let resting: Int
-    /// The server's own memory with what was found to be resident beyond all ledgers.
+    /// The server's own memory, including the resident memory that was found beyond all ledgers.
     private let own: Atomic<Int>
     private let readResident: @Sendable () -> Int
-    /// The kernel's last figure, the sum of the ledgers then, and the time of that.
+    /// The kernel's last figure, and the sum of the ledgers and the time when it was read.
     private let resident = Atomic<Int>(0)
     private let ledgersThen = Atomic<Int>(0)
     private let readAt = Atomic<Int64>(.min)
@@ -81,8 +81,8 @@ package final class MemoryBudget: Sendable {
     /// `leastClientBytes`.
     package var neededBytes: Int { startBytes + modelBytes + Self.leastClientBytes }
 
-    /// Bytes from which on new sessions are refused. The server's own memory and nine tenths of
-    /// what it leaves of the limit.
+    /// Bytes from which on new sessions are refused. It is the server's own memory and nine tenths
+    /// of the rest of the limit.
     var near: Int { isLimited ? limit - clientBytes / Self.reservePart : .max }
 
     /// The part of the limit that the server's own memory leaves to clients.
@@ -97,8 +97,8 @@ package final class MemoryBudget: Sendable {
     ///   - wasShort: whether they are refused already.
     func isShort(held: Int, wasShort: Bool) -> Bool { held > (wasShort ? relief : near) }
 
-    /// Bytes that a shard's sessions without a client are to free before new sessions would be refused
-    /// for them: its share, by what they take.
+    /// Bytes that a shard's sessions without a client are to free before new sessions would be
+    /// refused for them: its share, in proportion to their bytes.
     /// - Parameters:
     ///   - held: bytes that the process takes now.
     ///   - waiting: bytes of such sessions of the shard.
@@ -125,13 +125,13 @@ package final class MemoryBudget: Sendable {
         return max(resting + ledgers, resident.load(ordering: .relaxed) + moved)
     }
 
-    /// Asks the kernel. Where admission is closed or may close, a worker first gives back the pages
-    /// that the allocator only keeps. No figure from before the end of that is judged, except where
-    /// every worker is busy for long. Resident memory that remains beyond the ledgers would not
-    /// become less by refusing sessions.
+    /// Asks the kernel. Where admission is closed or may close, a worker first gives back the free
+    /// pages that the allocator keeps. Figures from before the end of that work are not judged,
+    /// except where every worker is busy for long. Resident memory that remains beyond the ledgers
+    /// would not become less by refusing sessions.
     private func read(ledgers: Int, at now: Instant) {
         let bytes = readResident()
-        // Below `relief` admission is open whatever it was.
+        // Below `relief` admission is open, whether it was open before or not.
         let isNear = bytes > relief && bytes > resting + ledgers
         if isNear, awaitsReturn(of: bytes, at: now) { return }
         progress.store(.none, ordering: .relaxed)
@@ -144,8 +144,8 @@ package final class MemoryBudget: Sendable {
         ledgersThen.store(ledgers, ordering: .relaxed)
     }
 
-    /// Whether the allocator is to give back what it keeps before a figure near the limit is
-    /// judged; asks for it where that has not begun.
+    /// Whether the allocator must give back its free pages before a figure near the limit is
+    /// judged. Asks for that where it has not begun.
     private func awaitsReturn(of bytes: Int, at now: Instant) -> Bool {
         let last = returnedAt.load(ordering: .relaxed)
         let passed = last == .min ? Int64.max : now.nanoseconds - last
@@ -163,7 +163,8 @@ package final class MemoryBudget: Sendable {
         }
     }
 
-    /// The allocator has given back what it only kept. The kernel is asked again at the next look.
+    /// Notes that the allocator has given back free memory. The kernel is asked again at the next
+    /// look.
     func handleReturned() {
         progress.store(.ended, ordering: .relaxed)
         readAt.store(.min, ordering: .relaxed)
@@ -176,11 +177,11 @@ package final class MemoryBudget: Sendable {
             ledgers: ledgers, server: resting)
     }
 
-    /// Has the allocator give back what it only keeps; the shard that takes the request sees to it.
+    /// Asks for the return of the allocator's free pages. The shard that takes the request does it.
     func requestReturn() { wantsReturn.store(true, ordering: .relaxed) }
 
-    /// Whether the allocator is to give back what it only keeps. True for one caller, which must
-    /// have it done or call `requestReturn` again.
+    /// Whether the allocator must give back its free pages. True for one caller, which must have
+    /// that done or call `requestReturn` again.
     func takeReturnRequest() -> Bool {
         wantsReturn.load(ordering: .relaxed) && wantsReturn.exchange(false, ordering: .relaxed)
     }
@@ -188,7 +189,7 @@ package final class MemoryBudget: Sendable {
     /// Judges the limit at the start. One that leaves no room for the models is a warning: sessions
     /// may be refused once the models are used.
     /// - Throws: `.invalidConfiguration` where every session would be refused, because the process
-    ///   takes as much already.
+    ///   already takes that much.
     func checkLimit(_ logger: Logger) throws(ServerError) {
         guard isLimited, limit < neededBytes else { return }
         guard limit > startBytes else {
@@ -222,11 +223,11 @@ package final class MemoryBudget: Sendable {
 
 /// The progress of the allocator in giving memory back.
 private enum ReturnProgress: UInt8, AtomicRepresentable {
-    /// It was not asked to.
+    /// The allocator was not asked to give memory back.
     case none
-    /// It was asked to, and a worker has not ended it.
+    /// The allocator was asked to, and no worker has finished it.
     case requested
-    /// It has, and no figure was judged since.
+    /// The allocator has given memory back, and no figure was judged since.
     case ended
 }
 

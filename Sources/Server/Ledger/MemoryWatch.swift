@@ -1,4 +1,4 @@
-// A shard's looks at the memory of the whole process: when one is due, and what it finds. A finding
+// A shard's looks at the memory of the whole process: when one is due, and its finding. A finding
 // says whether new sessions are refused from now on, and by how much the limit is exceeded. The
 // figures are MemoryBudget's; ShardMemory acts on a finding.
 //
@@ -18,7 +18,7 @@ struct MemoryFinding: Equatable {
 
     /// Bytes that the process takes.
     let held: Int
-    /// Bytes that all shards' ledgers come to.
+    /// The sum of all shards' ledgers, in bytes.
     let ledgers: Int
     /// Bytes that sessions without a client are to free, on this shard: its share of what admission
     /// needs. 0 where the others' memory is far from the limit, too.
@@ -44,7 +44,7 @@ struct MemoryWatch {
     private let metrics: ServerMetrics
     /// Which of the server's shards this is.
     private let shard: Int
-    /// When the server's memory is next looked at, and what was charged when it was last.
+    /// When the server's memory is next looked at, and the charges at the last look.
     private var next = Instant(nanoseconds: .min)
     private var totalThen = 0
     /// When a client may next be evicted for the others: those before it are gone by then.
@@ -58,7 +58,7 @@ struct MemoryWatch {
     }
 
     /// Whether it is time for a look.
-    /// - Parameter total: what the shard's owners are charged.
+    /// - Parameter total: the charges of all owners of the shard.
     @inline(__always)
     func isDue(total: Int, at now: Instant) -> Bool {
         budget.isLimited && (isStale(at: now) || total > totalThen + Self.notableGrowth)
@@ -74,8 +74,8 @@ struct MemoryWatch {
     /// Looks at the process's memory. Sessions that wait for their clients keep no new session out:
     /// they end first.
     /// - Parameters:
-    ///   - total: what the shard's owners are charged.
-    ///   - waiting: of that, what its sessions are that wait for their clients.
+    ///   - total: the charges of all owners of the shard.
+    ///   - waiting: the part of that which belongs to sessions that wait for their clients.
     mutating func look(total: Int, waiting: Int, at now: Instant) -> MemoryFinding {
         next = now + Self.interval
         totalThen = total
@@ -100,8 +100,8 @@ struct MemoryWatch {
         return isShort ? .becameShort : .becameFree
     }
 
-    /// Whether clients may be evicted for the others now; then not again for a while, as their memory
-    /// takes a tick to go.
+    /// Whether clients may be evicted for the others now. If so, the next eviction has to wait for
+    /// a while, because their memory is freed only a tick later.
     mutating func takeEvictionTurn(at now: Instant) -> Bool {
         guard now >= nextEviction else { return false }
         nextEviction = now + Self.evictionInterval
@@ -112,7 +112,7 @@ struct MemoryWatch {
     var mayHaveLargest: Bool { metrics.shardWithLargestLedger == shard }
 
     /// Asks the shard that may have the largest owner to look.
-    /// - Parameter leastBytes: what an owner must be charged at least.
+    /// - Parameter leastBytes: the least charge of an owner that is asked for.
     func wakeShardWithLargest(leastBytes: Int) {
         let fullest = metrics.shardWithLargestLedger
         guard metrics.shards[fullest].value(of: .largestLedgerBytes) >= leastBytes else { return }

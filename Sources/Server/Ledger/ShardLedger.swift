@@ -1,7 +1,7 @@
-// The memory of each owner of a shard, by part: of its connections, with the sessions of their clients,
-// of its text requests, and of the sessions that wait for their clients. A ledger is read off the
-// objects (Session/MemoryLedger); of it an owner keeps the total, 4 bytes, which LedgerKeeper
-// charges at the end of a tick.
+// The memory of each owner of a shard, by part: of its connections, with the sessions of their
+// clients, of its text requests, and of the sessions that wait for their clients. A ledger is read
+// off the objects (Session/MemoryLedger); an owner keeps only its total, 4 bytes, which
+// LedgerKeeper charges at the end of a tick.
 //
 // Invariant: after a tick each owner is charged what its ledger says, and the sum of the charges
 // is the shard's total; without any owner it is 0. Debug builds check this every few ticks, every
@@ -40,8 +40,8 @@ extension Connection {
 }
 
 extension TextRequest {
-    /// Whether evicting it would free memory: that of its work, or of a reply without a reader
-    /// that is only kept in case the reader comes back.
+    /// Whether evicting it would free memory: the memory of its work, or of a reply without a
+    /// reader, which is only kept in case the reader comes back.
     var isEvictable: Bool { !isOver || log.status.readers == 0 }
 }
 

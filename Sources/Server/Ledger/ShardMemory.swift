@@ -18,7 +18,7 @@ extension Shard {
     /// An owner that is charged less is never evicted for the others: 2 KiB, little more than an
     /// idle session.
     private static var leastEvictedBytes: Int { 2_048 }
-    /// How many are evicted by one look at all connections. 64: a tick stays short, and another
+    /// How many owners one look at all connections evicts. 64: a tick stays short, and the next
     /// look goes on.
     private static var maxEvictions: Int { 64 }
 
@@ -46,7 +46,7 @@ extension Shard {
         if finding.excess > 0 { evictLargest(finding.excess) }
     }
 
-    /// Has a worker give back what the allocator only keeps.
+    /// Has a worker give back the allocator's free pages.
     private func returnMemory() {
         let budget = services.memory
         let job = ComputeJob { [returnMemory = services.returnMemory] in
@@ -187,9 +187,9 @@ extension Routes {
 
 /// Why a connection or a text request is evicted.
 struct EvictionReason {
-    /// Where it is counted.
+    /// The metric that counts it.
     let metric: ShardMetric
-    /// The option that says how much.
+    /// The option that sets the limit.
     let option: StaticString
     let closeCode: WebSocketCloseCode
     let closeReason: StaticString

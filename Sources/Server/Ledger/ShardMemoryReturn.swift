@@ -23,7 +23,7 @@ struct MemoryReturn {
     /// The highest sum of ledgers since the last time.
     private var peak = 0
     private var postponements = 0
-    /// The sum when the next look was scheduled; nil: none is.
+    /// The sum when the next look was scheduled, or nil where none is scheduled.
     private var heldThen: Int?
 
     /// Takes note of the sum of the ledgers at the end of a tick.
@@ -48,10 +48,10 @@ struct MemoryReturn {
         return .giveBack
     }
 
-    /// The allocator is giving back.
+    /// Notes that the allocator is giving memory back.
     mutating func handleGivenBack(held: Int) { peak = held }
 
-    /// Every worker was busy: another look is to be taken.
+    /// Plans another look: every worker was busy.
     mutating func handleRefused(held: Int) { heldThen = held }
 
     /// The outcome of a look.

@@ -13,14 +13,14 @@ public final class ParleyServer: Sendable {
     private struct State {
         var threads: [pthread_t] = []
         var stops: [@Sendable (WebSocketCloseCode) -> Void] = []
-        /// Of the shards that accept; each drains the shards that it accepts for.
+        /// Drains of the shards that accept. Each also drains the shards that it accepts for.
         var drains: [@Sendable (_ delay: Duration) -> Void] = []
         var port = 0
         /// Replace the TLS context of each shard.
         var renewals: [@Sendable (TLSContext) -> Void] = []
         /// Nil until the server starts: its files are read then.
         var authenticator: Authenticator?
-        /// The address on which other machines can connect; nil: there is none.
+        /// The address on which other machines can connect, if there is one.
         var exposedHost: String?
     }
 
@@ -53,13 +53,14 @@ public final class ParleyServer: Sendable {
 
     /// Prepares a server; nothing listens yet.
     /// - Parameters:
-    ///   - records: keeps records of sessions; nil: there are none. It is shut down once every shard
-    ///     has ended.
-    ///   - library: reads and deletes what is kept of ended sessions; nil: nothing is kept. It is shut
-    ///     down before the keepers.
-    ///   - recordings: keeps recordings; nil: no session is recorded, whatever the settings say.
+    ///   - records: keeps records of sessions. Without it, no records are kept. It is shut down
+    ///     once every shard has ended.
+    ///   - library: reads and deletes what is kept of ended sessions. Nil where nothing is kept. It
+    ///     is shut down before the keepers.
+    ///   - recordings: keeps recordings. Without it, no session is recorded, whatever the settings
+    ///     say.
     ///   - beginning: when the process began, from which the log counts the time of the start. By
-    ///     default now, which leaves out whatever was made ready before.
+    ///     default now, which leaves out the preparations before this call.
     public init(
         configuration: ServerConfiguration, agents: AgentSet,
         voiceActivityModel: VoiceActivityModel?, records: (any RecordKeeper)? = nil,
@@ -120,8 +121,8 @@ public final class ParleyServer: Sendable {
     /// called elsewhere; returns when every connection is closed. A second of these signals ends
     /// the process at once. SIGHUP calls `reload()`; SIGUSR1 and SIGUSR2 are logged.
     ///
-    /// Listens on the sockets that a supervisor passed (LISTEN_FDS), or else on the configured host
-    /// and port, and notifies the supervisor of the start and of the end (NOTIFY_SOCKET).
+    /// Listens on the sockets that a supervisor passed (LISTEN_FDS), or otherwise on the configured
+    /// host and port, and notifies the supervisor of the start and of the end (NOTIFY_SOCKET).
     /// - Parameter onListening: is called once with the port, when connections are accepted.
     /// - Throws: `ServerError` when it cannot listen.
     public func run(onListening: (_ port: Int) -> Void = { _ in }) throws(ServerError) {
@@ -223,8 +224,9 @@ public final class ParleyServer: Sendable {
             ])
     }
 
-    /// Waits until every shard takes ticks: on a busy machine their threads may begin late. What is given
-    /// back after the start then includes the pages of the program that their beginning has used.
+    /// Waits until every shard takes ticks: on a busy machine their threads may begin late. The
+    /// pages of the program that their beginning has used are then among the memory that is given
+    /// back after the start.
     private func awaitShards() {
         let beginning = ShardBeginning()
         let posts = directory.all
@@ -382,7 +384,8 @@ public final class ParleyServer: Sendable {
         }
     }
 
-    /// New connections to services read the file by themselves, whatever it has become.
+    /// Checks the file of authorities again. New connections to services read it by themselves,
+    /// whether it is valid or not.
     private func checkServiceAuthoritiesAgain() {
         do throws(ServerError) { try checkServiceAuthorities() } catch {
             logger.error(
@@ -603,7 +606,7 @@ private final class ShardBeginning: @unchecked Sendable {
     private let lock = ConditionLock()
     private var running = 0
 
-    /// One takes ticks. Any thread.
+    /// Notes that one shard takes ticks. Any thread.
     func note() {
         lock.withLock {
             running += 1
@@ -611,7 +614,7 @@ private final class ShardBeginning: @unchecked Sendable {
         }
     }
 
-    /// Waits until so many do.
+    /// Waits until this many shards take ticks.
     func wait(forShards count: Int) {
         lock.withLock { while running < count { lock.wait() } }
     }

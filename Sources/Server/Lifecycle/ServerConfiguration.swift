@@ -1,7 +1,8 @@
-// Every setting of a server: those of its folders, composed, and the few that are of the whole. A folder
-// declares its settings beside the code that reads them (ListenerSettings, TLSSettings …): each a property
-// whose comment gives the default and the reason for it, and a `Setting` whose text says what it does.
-// SessionLimits has the settings of one session, CodecSettings those of Opus.
+// Every setting of a server: those of its folders, composed, and the few that concern the whole. A
+// folder declares its settings beside the code that reads them (ListenerSettings, TLSSettings …).
+// Each is a property whose comment gives the default and the reason for it, and a `Setting` whose
+// text says what it does. SessionLimits has the settings of one session, CodecSettings those of
+// Opus.
 //
 // Not here: how values are read from options, environment and files; the `parley` command does that.
 
@@ -25,7 +26,7 @@ public struct ServerConfiguration: Sendable {
 
     /// Where the server listens.
     public var listener = ListenerSettings()
-    /// Who may connect, and how many at once.
+    /// Which clients may connect, and how many at once.
     public var admission = AdmissionSettings()
     /// Keys, tokens and client secrets.
     public var credentials = CredentialSettings()
@@ -35,7 +36,7 @@ public struct ServerConfiguration: Sendable {
     public var telephone = TelephoneSettings()
     /// Certificates, and how clients show theirs.
     public var tls = TLSSettings()
-    /// What the log says of sessions.
+    /// How much the log reports about sessions.
     public var log = LogSettings()
     /// Threads for embedded speech models.
     public var workers = WorkerSettings()
@@ -59,7 +60,7 @@ public struct ServerConfiguration: Sendable {
     public var drain = DrainSettings()
     /// Shares of a tick of the event loop.
     public var loop = LoopSettings()
-    /// What is said where a turn gets no reply.
+    /// Phrases for turns that get no reply.
     public var phrases = PhraseSettings()
     /// Which sessions are recorded.
     public var recordings = SessionRecordingSettings()
@@ -164,8 +165,8 @@ public struct ServerConfiguration: Sendable {
 }
 
 extension ServerConfiguration {
-    /// Where other nodes reach this one; nil: nowhere.
-    /// - Parameter port: the one that it listens on; nil: the configured one.
+    /// Where other nodes reach this one, or nil where they cannot.
+    /// - Parameter port: the port that it listens on. The default is the configured one.
     func reachableURL(atPort port: Int?) -> String? {
         if let url = store.nodeURL { return url }
         let host = listener.host

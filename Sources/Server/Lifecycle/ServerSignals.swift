@@ -69,8 +69,9 @@ public struct ServerSignals: Sendable {
         pthread_sigmask(SIG_BLOCK, &set, nil)
     }
 
-    /// Calls `body` on a thread of its own for each that arrives, until the process ends. Those of
-    /// one number that arrive during a call, or in the rest after it, are one more call.
+    /// Calls `body` on a thread of its own for each signal that arrives, until the process ends.
+    /// Several of one number that arrive during a call, or in the pause after it, cause one more
+    /// call.
     func onEachArrival(_ body: @escaping @Sendable (_ number: Int32) -> Void) {
         Self.startThread {
             while true {

@@ -1,5 +1,5 @@
 // Performs the end of a shard: closes listeners, sessions and connections as Shutdown decides, and
-// answers what it must know of each connection. A drained WebSocket is closed with 1012 (service
+// answers its questions about each connection. A drained WebSocket is closed with 1012 (service
 // restart, IANA registry).
 
 import Codec
@@ -140,7 +140,7 @@ extension Shard {
     }
 
     /// Whether the end waits for the first request of a client. On a shared port it waits as long
-    /// as the server does at any time, because a client on a busy machine may be late: the
+    /// as the server does at any time, because a client on a busy machine may be late. The
     /// connection's own deadline closes it after `header-timeout-ms`. Elsewhere new clients may have
     /// to wait for the end.
     private func awaitsFirstRequest(since start: Instant) -> Bool {
@@ -153,7 +153,7 @@ extension Shard {
         // A sideband is needed for as long as its session lasts, and ends with it.
         if sidebands.joined[connection.token] != nil { return true }
         guard let session = connection.live?.session else { return false }
-        // What is not said of a reply is said where the session goes on.
+        // The part of a reply that is not spoken here is spoken where the session goes on.
         if connection.live?.resume?.stored != nil { return !session.canBeHandedOver }
         if session.hasTurnInFlight || connection.hasOutput { return true }
         return session.playedOut.map { $0 > now } ?? false

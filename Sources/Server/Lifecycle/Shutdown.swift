@@ -82,7 +82,7 @@ struct Shutdown {
     }
 
     /// Time between two looks at turns in flight. 100 ms: a finished session does not stay open
-    /// noticeably longer, and ten thousand connections cost little ten times a second.
+    /// noticeably longer, and checking ten thousand connections ten times a second costs little.
     static let reviewInterval = Duration.milliseconds(100)
     /// Time that a client has for its first request after it connected. 1 s: a request is on its
     /// way by then. A client that connects without one must not delay the end. On a shared port,

@@ -22,7 +22,7 @@ struct DeadlineQueue<Owner> {
         /// Order of scheduling, for ties.
         var sequence: UInt64
         var owner: Owner
-        /// Behind the owner, whose size is odd: so an entry takes 32 bytes.
+        /// This field stands behind the owner, whose size is odd, so that an entry takes 32 bytes.
         var handle: Int32
 
         func expiresBefore(_ other: Entry) -> Bool {
@@ -153,9 +153,9 @@ struct DeadlineQueue<Owner> {
         return entry
     }
 
-    /// The few entries that are left move into memory of their own, once for each time that the
-    /// queue was long. Handles stay what they are, so that their places can only go with the last
-    /// of them.
+    /// Moves the few entries that are left into smaller memory, once for each time that the queue
+    /// was long. Handles do not change, so that the memory of their places is freed only with the
+    /// last of them.
     private mutating func giveBack() {
         if heap.isEmpty, positions.count >= Self.longCount {
             (heap, positions, firstFree, wasLong) = ([], [], -1, false)

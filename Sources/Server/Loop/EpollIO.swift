@@ -18,8 +18,8 @@ public enum MonotonicClock {
     }
 }
 
-/// The time of day, which only tokens and what the protocol reports in it are about. It may be set,
-/// forwards and back; what must not depend on that uses the monotonic clock.
+/// The time of day, for tokens and for the times that the protocol reports. It may be set forwards
+/// and back. Everything else uses the monotonic clock.
 package enum WallClock {
     /// Seconds since 1970 (`CLOCK_REALTIME`).
     package static var seconds: Int { milliseconds / 1_000 }
@@ -51,7 +51,7 @@ final class EventDescriptor: Sendable {
         _ = write(descriptor, &one, 8)
     }
 
-    /// Makes it unreadable again.
+    /// Makes the eventfd unreadable again.
     func clear() {
         var count: UInt64 = 0
         _ = read(descriptor, &count, 8)
@@ -80,7 +80,7 @@ package final class EpollIO: IO {
     static let maxEventsPerWait = 64
     /// Marks the eventfd's own reports; no `EventToken` has kind 15.
     private static let wakeData = UInt64.max
-    /// Marks those of the epoll inside.
+    /// Marks the reports of the inner epoll.
     private static let batchData = UInt64.max - 1
 
     private let epoll: Int32
@@ -162,7 +162,7 @@ package final class EpollIO: IO {
             max(0, epoll_wait(batchEpoll, events + kept, Int32(EpollIO.maxEventsPerWait), 0)))
         batching.handle(count, leavesOthers: count == EpollIO.maxEventsPerWait, at: now)
         if wasHeld != (batching.due != nil) {
-            // It wakes the shard only while its reports are wanted as they come.
+            // The inner epoll wakes the shard only while its reports are wanted at once.
             _ = parley_epoll_control(
                 epoll, EPOLL_CTL_MOD, batchEpoll, wasHeld ? EPOLLIN.rawValue : 0,
                 EpollIO.batchData)

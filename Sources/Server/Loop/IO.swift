@@ -70,7 +70,7 @@ package struct EventToken: Hashable, Sendable {
     package var generation: UInt32 { UInt32(truncatingIfNeeded: rawValue) }
 }
 
-/// The reports that are wanted of a handle. Failures are always reported.
+/// The reports that a handle is watched for. Failures are always reported.
 package struct Interest: OptionSet, Sendable {
     package let rawValue: UInt8
 
@@ -80,8 +80,8 @@ package struct Interest: OptionSet, Sendable {
     package static let reads = Interest(rawValue: 1)
     /// Room for bytes.
     package static let writes = Interest(rawValue: 2)
-    /// Its reports may come a little late, together with those of others of this kind. For connections
-    /// that bring audio all the time.
+    /// Its reports may come a little late, together with the reports of other such handles. For
+    /// connections that bring audio all the time.
     package static let batched = Interest(rawValue: 4)
 }
 
@@ -122,7 +122,7 @@ package struct IOError: Error, Equatable, Sendable {
 
 /// The outcome of a read, a write or an accept.
 package enum IOOutcome: Equatable, Sendable {
-    /// So many bytes were moved (1 or more), or this handle was accepted.
+    /// The number of bytes that were moved (1 or more), or the handle that was accepted.
     case done(Int)
     /// Nothing now; `wait(until:atMost:)` reports when there is.
     case wouldBlock
@@ -161,10 +161,10 @@ package protocol IO: AnyObject {
     /// keeps for this and takes again when something is closed. Only to refuse the peer and close.
     func acceptOnSpare(from listener: IOHandle, peer: inout NetworkAddress) -> IOOutcome
 
-    /// Reads what is there, up to the buffer's size.
+    /// Reads the bytes that have come, up to the buffer's size.
     func read(_ handle: IOHandle, into buffer: UnsafeMutableRawBufferPointer) -> IOOutcome
 
-    /// Writes what there is room for.
+    /// Writes the bytes that there is room for.
     /// - Precondition: `bytes` is not empty.
     func write(_ handle: IOHandle, _ bytes: UnsafeRawBufferPointer) -> IOOutcome
 

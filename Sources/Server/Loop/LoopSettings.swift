@@ -1,5 +1,5 @@
-// What one tick of an event loop does for one connection, or one kind of work, before the others are
-// served.
+// The work that one tick of an event loop does for one connection, or of one kind, before the
+// others are served.
 
 import Session
 

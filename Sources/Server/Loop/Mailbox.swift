@@ -26,8 +26,8 @@ final class Mailbox<Message: Sendable>: Sendable {
     }
 
     /// Moves all messages into `taken`, which must be empty; its memory is used for the next ones.
-    /// - Returns: whether there were any. Without, the cost is a load: a message that it misses
-    ///   has its wake-up still to come.
+    /// - Returns: whether there were any. Without messages the cost is a load. It may miss a
+    ///   message whose wake-up is still to come.
     func take(into taken: inout [Message]) -> Bool {
         guard isFilled.load(ordering: .relaxed),
             isFilled.exchange(false, ordering: .acquiringAndReleasing)

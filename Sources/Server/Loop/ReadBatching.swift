@@ -10,8 +10,8 @@ import Session
 
 /// When the next reads that may be batched are reported.
 struct ReadBatching {
-    /// How late a report may come: 5 ms, a quarter of a packet. That is little beside the 32 ms after which
-    /// voice activity looks at the audio. 2 ms saved two thirds of what 5 ms save.
+    /// How late a report may come: 5 ms, a quarter of a packet. That is little beside the 32 ms
+    /// after which voice activity looks at the audio. 2 ms saved two thirds as much.
     static let hold = Duration.milliseconds(5)
     /// The reports within one hold from which on there is something to save. 8: 32 sessions that speak. Below
     /// that each packet is reported as it comes.

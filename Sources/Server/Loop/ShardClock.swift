@@ -11,7 +11,7 @@ import Session
 
 /// The time of a shard's tick.
 struct ShardClock {
-    /// What a tick may last, or begin late, without being taken off the peers' clock. 250 ms: far
+    /// How long a tick may last, or begin late, before the peers' clock is held back. 250 ms: far
     /// less than any timeout, and more than a busy shard needs for a tick.
     static let unnoticedNanoseconds: Int64 = 250_000_000
     /// An absence that is worth a line in the log. 1 s: speech would have had a gap.
@@ -27,12 +27,12 @@ struct ShardClock {
     /// Both clocks begin with the same time.
     init(at now: Instant) { (self.now, peerTime, tickEnd) = (now, now, now) }
 
-    /// A tick begins. Of the time since the last one began, the shard was away for its own work
-    /// and for what the wait lasted longer than it was to. A little of that is normal. Where the
-    /// wait ended much too late, it is unknown when within it the process was stopped, so that
-    /// none of the wait counts for the peers.
-    /// - Parameter wake: when the wait was to end at the latest; nil: it had no limit.
-    /// - Returns: nanoseconds that were taken off the peers' clock.
+    /// Begins a tick. Since the last one began, the shard was away during its own work, and for the
+    /// time by which the wait exceeded its limit. A little of that is normal. Where the wait ended
+    /// much too late, the process was stopped at an unknown time within it, so that none of the
+    /// wait counts for the peers.
+    /// - Parameter wake: when the wait was to end at the latest, or nil where it had no limit.
+    /// - Returns: nanoseconds by which the peers' clock is held back.
     @inline(__always)
     mutating func beginTick(at time: Instant, wake: Instant?) -> Int64 {
         let before = now

@@ -88,10 +88,10 @@ final class ShardExecutor: Sendable {
     /// Whether jobs wait that this thread enqueued. Those of other threads wake it instead.
     var hasJobs: Bool { !queue.local.isEmpty }
 
-    /// Jobs that wait, those of other threads aside.
+    /// Jobs that wait, except those of other threads.
     var jobCount: Int { queue.local.count }
 
-    /// Runs what is ready, including what that makes ready, up to a number of jobs.
+    /// Runs the jobs that are ready, and those that they make ready, up to a number of jobs.
     /// - Returns: how many ran.
     @discardableResult
     func runJobs(atMost limit: Int) -> Int {

@@ -6,8 +6,8 @@
 // Not here: whether a slot is queued already. A flag of the connection says that, because it is
 // at hand where a slot is queued, and a search is not.
 //
-// Invariant: outside a round nothing of the last one is left. Both arrays keep their memory, so
-// that the steady state allocates nothing.
+// Invariant: outside a round, the queue holds nothing of the last one. Both arrays keep their
+// memory, so that the steady state allocates nothing.
 
 /// Slots in the order in which they were queued, worked through in rounds.
 struct SlotQueue {
@@ -28,7 +28,7 @@ struct SlotQueue {
     /// Queues slots of the round in progress for the next one, before all others.
     mutating func postpone(_ slots: [Int]) { waiting.insert(contentsOf: slots, at: 0) }
 
-    /// Begins a round with what waits.
+    /// Begins a round with the slots that wait.
     /// - Returns: how many slots the round has; `endRound()` must follow where it is not 0.
     @inline(__always)
     mutating func beginRound() -> Int {

@@ -36,11 +36,11 @@ struct NativeAccount: ~Copyable {
     /// A malloc block of three words.
     private static let ownBytes = 32
 
-    /// Charges it what the libraries allocate on this thread until `end` is called.
+    /// Charges the account for the libraries' allocations on this thread until `end` is called.
     /// - Returns: the account that was charged before, for `end`.
     func begin() -> NativePayer { NativePayer(pointer: parley_owner_set(pointer)) }
 
-    /// Charges it what the libraries allocate within `body`.
+    /// Charges the account for the libraries' allocations within `body`.
     func charge<Result, Failure: Error>(
         _ body: () throws(Failure) -> Result
     ) throws(Failure) -> Result {

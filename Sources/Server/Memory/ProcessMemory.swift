@@ -73,7 +73,8 @@ enum ControlGroup {
         files(of: groups, "memory.max", controller: "memory", "memory.limit_in_bytes")
     }
 
-    /// The same for the quota of processors; version 1 has its period in another file beside it.
+    /// The same for the quota of processors. Version 1 has the quota's period in another file
+    /// beside it.
     static func processorFiles(of groups: String) -> [String] {
         files(of: groups, "cpu.max", controller: "cpu", "cpu.cfs_quota_us")
     }

@@ -1,4 +1,4 @@
-// Which number each event counts in. The classes are those of the events' names on the wire.
+// The number that counts each event. The classes are those of the events' names on the wire.
 
 import Codec
 import Session

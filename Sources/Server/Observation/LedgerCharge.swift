@@ -1,4 +1,4 @@
-// What an owner of memory is charged, as metrics count it. LedgerKeeper settles it.
+// The charge of one owner of memory, as metrics count it. LedgerKeeper settles it.
 
 import Session
 

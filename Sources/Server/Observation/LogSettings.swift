@@ -1,4 +1,4 @@
-// What a server tells of its sessions: in its log, and to clients on its own machine.
+// The detail in which a server reports its sessions: in its log, and to clients on its own machine.
 
 import Session
 

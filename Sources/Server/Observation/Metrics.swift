@@ -98,7 +98,7 @@ struct DoublingBuckets: Sendable {
         return min(doubling << stepBits + step + 1, boundCount)
     }
 
-    /// The upper bound of a bucket; nil: it has none.
+    /// The upper bound of a bucket, or nil for the last one, which has none.
     func bound(of index: Int) -> Int? {
         guard index < boundCount else { return nil }
         let steps = 1 << stepBits
@@ -113,9 +113,9 @@ package struct MetricDistribution: Sendable {
     package var counts: [Int]
     package var sum: Int
 
-    /// A quantile, from 0 to 1, as Prometheus' histogram_quantile estimates it: values are taken to be
-    /// evenly spread within their bucket. Nil without a value. Of values beyond all bounds the last
-    /// bound.
+    /// A quantile, from 0 to 1, as Prometheus' histogram_quantile estimates it: values are taken to
+    /// be evenly spread within their bucket. The result is nil where there is no value, and the
+    /// last bound for values beyond all bounds.
     func quantile(_ share: Double) -> Int? {
         let total = counts.reduce(0, +)
         guard total > 0 else { return nil }
@@ -171,13 +171,14 @@ package final class ShardMetrics: Sendable {
         }
     }
 
-    /// Of durations, in nanoseconds: from 0.1 ms to 26 s.
+    /// The buckets of durations, in nanoseconds: from 0.1 ms to 26 s.
     private static let durationBuckets = DoublingBuckets(firstBound: 100_000, boundCount: 19)
-    /// Of the delays of deltas, in nanoseconds: from 0.1 to 410 ms, in four steps for each doubling. Their
-    /// p99 is some milliseconds, and a bucket from 3.2 to 6.4 ms would hide it.
+    /// The buckets of the delays of deltas, in nanoseconds: from 0.1 to 410 ms, in four steps for
+    /// each doubling. Their p99 is some milliseconds, and a bucket from 3.2 to 6.4 ms would hide
+    /// it.
     private static let delayBuckets = DoublingBuckets(
         firstBound: 100_000, boundCount: 49, stepBits: 2)
-    /// Of ledgers, in bytes: from 512, less than any session, to 1 MiB.
+    /// The buckets of ledgers, in bytes: from 512, less than any session, to 1 MiB.
     private static let ledgerBuckets = DoublingBuckets(firstBound: 512, boundCount: 12)
     /// The cells of `ShardMetric` come first, then those of sessions' counters, of the
     /// distributions and of the ledgers.
@@ -237,7 +238,8 @@ package final class ShardMetrics: Sendable {
         observe(histogram, nanoseconds: Int(clamping: duration.wholeNanoseconds))
     }
 
-    /// The same without the 128 bits of a `Duration`, whose arithmetic costs 200 instructions.
+    /// Like `observe` of a `Duration`, without its 128 bits, whose arithmetic costs 200
+    /// instructions.
     func observe(_ histogram: ShardHistogram, nanoseconds: Int, times: Int = 1) {
         let nanoseconds = max(0, nanoseconds)
         let (first, buckets) = (firstCell(of: histogram), Self.buckets(of: histogram))
@@ -303,7 +305,7 @@ package final class ServerMetrics: Sendable {
     package let shards: [ShardMetrics]
     /// Sessions of all shards, counted before they are accepted: the limit holds for their sum.
     package let sessions = Atomic<Int>(0)
-    /// Sessions of all shards whose client is away, likewise.
+    /// Sessions of all shards whose client is away, counted likewise.
     let detached = Atomic<Int>(0)
     /// Text requests of all shards, likewise.
     package let textRequests = Atomic<Int>(0)
@@ -326,9 +328,9 @@ package final class ServerMetrics: Sendable {
     private let recordings: (@Sendable () -> RecordingCounts)?
 
     /// Creates the cells. `workers` reads the worker pool, `providers` the outcomes of the
-    /// providers of models, `substitutedClauses` the synthesiser, `records` what keeps records; nil:
-    /// there are none. `recordings` reads the keeper of recordings, if there is one. `holders` reads
-    /// what the process holds beside its shards.
+    /// providers of models, `substitutedClauses` the synthesiser, `records` the keeper of records,
+    /// if there is one. `recordings` reads the keeper of recordings, if there is one. `holders`
+    /// reads the memory of the process beside its shards.
     package init(
         shards: Int, workers: @escaping @Sendable () -> WorkerCounts,
         providers: @escaping @Sendable () -> [ModelProviderCounts] = { [] },

@@ -9,10 +9,10 @@ import Session
 /// The figures of the process at one scrape. Those of the shards are read cell by cell.
 struct MetricsSnapshot {
     let workers: WorkerCounts
-    /// Clauses that another voice spoke than the one that was asked for.
+    /// Clauses that were spoken by another voice than the requested one.
     let substitutedClauses: Int
     let providers: [ModelProviderCounts]
-    /// Nil: no records are kept.
+    /// The counts of records, where records are kept.
     let records: RecordCounts?
     /// Nil where nothing is recorded.
     let recordings: RecordingCounts?

@@ -1,9 +1,10 @@
-// The memory of the process by what holds it: the ledgers, what sessions share, and what nothing
-// names. For /metrics and `parley top`; MemoryBudget judges the limit by figures of its own.
+// The memory of the process by what holds it: the ledgers, the memory that sessions share, and the
+// rest. For /metrics and `parley top`; MemoryBudget judges the limit by figures of its own.
 //
-// The kernel says how much the process has written, the allocator how much of the heap is in use, and
-// every part how much it holds. Heap that is in use and in no part is `other`. Memory that is written
-// and not in use is `allocator`. Both are differences: a part that says too little shows in `other`.
+// The kernel says how much the process has written, the allocator how much of the heap is in use,
+// and every part how much it holds. Heap that is in use and in no part is `other`. Memory that is
+// written and not in use is `allocator`. Both are differences: a part that counts too little shows
+// in `other`.
 //
 // The account begins with the first connection. The memory that the process had then, apart from the
 // parts, is `start`, whose pages are not looked through.
@@ -90,7 +91,7 @@ package final class ProcessAccount: Sendable {
     private let begun = Atomic<Bool>(false)
     private let start = Mutex<Figures?>(nil)
 
-    /// - Parameter holders: what is read beside the shards' own parts.
+    /// - Parameter holders: the holders of memory beside the shards.
     init(_ holders: [MemoryHolder: Reading]) {
         assert(holders.keys.allSatisfy(\.isPart))
         self.holders = holders
@@ -99,7 +100,7 @@ package final class ProcessAccount: Sendable {
     /// Whether there was a connection.
     var hasBegun: Bool { begun.load(ordering: .relaxed) }
 
-    /// The first connection is there.
+    /// Begins the account at the first connection.
     func begin(_ shards: [ShardMetrics]) {
         guard !begun.exchange(true, ordering: .relaxed) else { return }
         let figures = figures(of: shards)

@@ -55,7 +55,7 @@ final class RecentFailures: Sendable {
     /// The number of the last change.
     var revision: Int { kept.withLock { $0.revision } }
 
-    /// Takes note of a failure of a service. One that is answered nonetheless is none.
+    /// Takes note of a failure of a service. A request that is answered nonetheless has not failed.
     func note(_ fault: ServiceFault) {
         guard !fault.isTolerated else { return }
         note(

@@ -1,4 +1,4 @@
-// The metrics of what is kept of conversations. They are there whether or not anything is kept.
+// The metrics of records and recordings. They exist even where nothing is kept.
 
 import Session
 

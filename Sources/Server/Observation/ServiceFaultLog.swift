@@ -9,7 +9,7 @@ import Logging
 import Session
 import Synchronization
 
-/// The failures of services, shared by all shards; those of receivers have one of their own.
+/// The failures of services, shared by all shards. Failures of receivers have a log of their own.
 public final class ServiceFaultLog: Sendable {
     /// Time between two lines about equal failures. 60 s: an alarm is raised by the first.
     static let interval = Duration.seconds(60)
@@ -69,8 +69,8 @@ public final class ServiceFaultLog: Sendable {
         }
     }
 
-    /// - Returns: how many equal failures the line stands for, and how many others had none; nil:
-    ///   no line is due.
+    /// - Returns: how many equal failures the line stands for, and how many others had none. Nil
+    ///   where no line is due.
     private func take(_ fault: ServiceFault, at now: Instant) -> (equal: Int, others: Int)? {
         let kind = Kind(status: fault.status, reason: fault.reason, beginning: fault.beginning)
         return services.withLock { services in

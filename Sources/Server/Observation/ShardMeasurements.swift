@@ -4,7 +4,8 @@
 import Session
 
 extension Shard {
-    /// The facts that an agent may know of its session. Nil: it has ended, or is over HTTP.
+    /// The facts that an agent may know of its session. Nil where the session has ended, or is over
+    /// HTTP.
     func facts(of token: EventToken) -> SessionFacts? {
         guard let live = sessions[token], textRequests[token] == nil else { return nil }
         let bytes = live.connection?.charged ?? returning.waiting[token]?.charge.bytes ?? 0
@@ -29,7 +30,7 @@ extension Shard {
         publishMetrics()
     }
 
-    /// The first connection is there: what the process has by now is its start.
+    /// Begins the account at the first connection: use before it belongs to the process's start.
     func beginAccount() {
         publishMemory(sessionContext.codecUse)
         services.metrics.account.begin(services.metrics.shards)
@@ -55,7 +56,7 @@ extension Shard {
         metrics.observe(.eventLoopTick, nanoseconds: clock.tickNanoseconds)
     }
 
-    /// Sets the gauges of what the shard's connections share.
+    /// Sets the gauges of the memory that the shard's connections share.
     private func publishMemory(_ codecs: CodecUse) {
         metrics.set(.sendBufferBytes, to: fixtures.chunks.heldBytes)
         metrics.set(

@@ -12,12 +12,12 @@ import Session
 /// Since when agents' jobs wait that ticks have left to the next ones. They run in the order in
 /// which they came, so that some are counted off and the others are younger.
 struct JobBacklog {
-    /// Jobs that were left when those before them had run, and the earliest tick that they are of.
+    /// Jobs that were left for a later tick, and the earliest tick in which one of them was queued.
     private var count = 0
     private var since: Instant
-    /// The first tick after that, of which the jobs behind them may be.
+    /// The first tick after that in which the jobs behind them may have been queued.
     private var sinceNext: Instant?
-    /// When the tick began that the oldest job of this tick is of, at the latest.
+    /// When the tick began in which the oldest job of this tick was queued, at the latest.
     private(set) var tickSince: Instant
 
     init(at now: Instant) { (since, tickSince) = (now, now) }
@@ -28,7 +28,7 @@ struct JobBacklog {
         tickSince = count > 0 ? since : now
     }
 
-    /// The tick has run some jobs, and left some.
+    /// Notes how many jobs the tick has run, and how many it has left.
     mutating func end(ran: Int, left: Int) {
         count -= ran
         guard count <= 0, let next = sinceNext.take() else { return }
@@ -81,11 +81,11 @@ struct TickMeter {
     @inline(__always)
     mutating func beginJobs(at now: Instant) { jobs.begin(at: now) }
 
-    /// The tick has run some jobs, and left some to the next one.
+    /// Notes how many jobs the tick has run, and how many it has left to the next one.
     @inline(__always)
     mutating func endJobs(ran: Int, left: Int) { jobs.end(ran: ran, left: left) }
 
-    /// A piece of a model's reply goes to its session.
+    /// Counts a piece of a model's reply that goes to its session.
     mutating func noteDelta() { deltas += 1 }
 
     /// The tick ends: observes how long its deltas took. What the tick has read of models' replies

@@ -7,7 +7,7 @@ import Session
 /// Hops of the last turn in milliseconds. All count from the end of the user's speech; the first
 /// token of a typed turn counts from the request.
 struct TurnLatencies: Equatable, Sendable {
-    /// Stands for a hop that has not been reached.
+    /// The value of a hop that has not been reached.
     private static let unknown = UInt16.max
 
     private var transcript = TurnLatencies.unknown
@@ -25,10 +25,11 @@ struct TurnLatencies: Equatable, Sendable {
         return value == Self.unknown ? nil : Int(value)
     }
 
-    /// Milliseconds until the reply began, as far as it came: its audio, or else its first token.
+    /// Milliseconds until the reply began, as far as it came: its audio, or otherwise its first
+    /// token.
     var milliseconds: Int? { self[.firstAudio] ?? self[.firstToken] }
 
-    /// A hop was reached.
+    /// Notes when a hop was reached.
     mutating func note(_ hop: TurnHop, _ duration: Duration) {
         let value = UInt16(clamping: min(duration.wholeMilliseconds, Int(Self.unknown) - 1))
         switch hop {

@@ -1,6 +1,6 @@
 // The use that one key, address or session has made of its quotas: a bucket for each unit and
-// period. The quotas themselves come with each call, so that a reload of the keys changes them for
-// what was used before.
+// period. The quotas themselves come with each call, so that quotas which a reload of the keys
+// changes apply to earlier use, too.
 
 import Codec
 import Session
@@ -37,8 +37,8 @@ struct QuotaBuckets {
         }
     }
 
-    /// What was used elsewhere counts too: the bucket with an index is not full before a time, which
-    /// is at most two periods away, as after the largest charge.
+    /// Charges use on other servers: the bucket at this index is not full before a time, which is
+    /// at most two periods away, as after the largest charge.
     mutating func raise(_ index: Int, to full: Instant, at now: Instant) {
         guard buckets.indices.contains(index) else { return }
         let period = index.isMultiple(of: 2) ? QuotaPeriod.minute : .day
@@ -46,7 +46,8 @@ struct QuotaBuckets {
         buckets[index] = TokenBucket(full: max(buckets[index].full, min(full, latest)))
     }
 
-    /// The quota of a unit of which nothing is left for the longest time; nil: all have some left.
+    /// The quota of a unit that stays exhausted for the longest time, or nil where none is
+    /// exhausted.
     func exhausted(
         _ unit: QuotaUnit, in quotas: [Quota], at now: Instant
     ) -> ExhaustedQuota? {
@@ -69,7 +70,7 @@ struct QuotaBuckets {
         }
     }
 
-    /// Counts units as used, also those that are not left.
+    /// Counts units as used, even where fewer are left.
     mutating func charge(
         _ count: Int, of unit: QuotaUnit, in quotas: [Quota], at now: Instant
     ) {
@@ -86,7 +87,8 @@ struct QuotaBuckets {
     }
 
     /// Replaces the bucket of a quota.
-    /// - Parameter count: units that were used beside, or less than 0: given back.
+    /// - Parameter count: units that were used beside that. Less than 0 where units were given
+    ///   back.
     mutating func replace(
         _ quota: Quota, full: Instant, andUsed count: Int, at now: Instant
     ) {
@@ -96,7 +98,7 @@ struct QuotaBuckets {
         buckets[quota.bucket] = bucket
     }
 
-    /// The quota of a unit of which least is left; nil: there is none.
+    /// The quota of a unit of which least is left, if there is one.
     func balance(of unit: QuotaUnit, in quotas: [Quota], at now: Instant) -> QuotaBalance? {
         var least: QuotaBalance?
         for quota in quotas where quota.unit == unit {

@@ -43,14 +43,14 @@ package protocol QuotaStore: Sendable {
         _ unit: QuotaUnit, in accounts: [QuotaAccount], at now: Instant
     ) -> ExhaustedAccount?
 
-    /// Counts what was used without having been taken.
+    /// Charges units that were used without having been taken.
     func charge(
         _ count: Int, of unit: QuotaUnit, to accounts: [QuotaAccount], at now: Instant)
 
-    /// Counts what was taken and not used as free again.
+    /// Gives back units that were taken and not used.
     func refund(_ count: Int, of unit: QuotaUnit, to accounts: [QuotaAccount])
 
-    /// The quota of the accounts of which least is left; nil: there is none.
+    /// The quota of the accounts of which least is left, if there is one.
     func balance(
         of unit: QuotaUnit, in accounts: [QuotaAccount], at now: Instant
     ) -> QuotaBalance?

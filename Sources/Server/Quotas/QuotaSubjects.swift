@@ -1,9 +1,9 @@
-// The buckets of many subjects: those of which something was used, and whose buckets are not all full
+// The buckets of many subjects: those that have used something, and whose buckets are not all full
 // again.
 //
-// Invariant: there are at most `limit` entries. Each new entry makes the table look at a few others,
-// in turn: those that are full again go. Where the table is still at its limit, the one of these few
-// goes that would be full first: its loss gives its owner least.
+// Invariant: there are at most `limit` entries. Each new entry makes the table look at a few
+// others, in turn: those that are full again are dropped. Where the table is still at its limit, it
+// drops the one of these few that would be full first: its loss gives its owner the least.
 
 import Session
 
@@ -14,8 +14,8 @@ struct QuotaSubjects {
         var buckets = QuotaBuckets()
     }
 
-    /// Entries that are looked at for each new one. 8: an entry leaves soon after it is full, and the
-    /// one that is pushed out was nearly so.
+    /// Entries that are looked at for each new one. 8: an entry is dropped soon after it is full,
+    /// and one that is pushed out was nearly full.
     private static let lookedAt = 8
 
     private let limit: Int
@@ -72,7 +72,7 @@ struct QuotaSubjects {
         if entries.count >= limit, let first { remove(first) }
     }
 
-    /// The last entry takes the place of the one that goes.
+    /// Removes an entry. The last one takes its place.
     private mutating func remove(_ place: Int) {
         places[entries[place].subject] = nil
         let last = entries.removeLast()

@@ -1,7 +1,8 @@
 // The use of quotas in the memory of this server. One table for all shards.
 //
 // Invariants: keys and addresses have a part each, so that a flood of addresses does not push out
-// what keys have used. A part has at most `maxSubjects` entries; QuotaSubjects decides which one goes.
+// the entries of keys. A part has at most `maxSubjects` entries; QuotaSubjects decides which one
+// goes.
 
 import Codec
 import Session
@@ -59,10 +60,10 @@ package final class QuotaTable: QuotaStore {
         parts.withLock { $0.balance(of: unit, in: accounts, at: now) }
     }
 
-    /// Replaces what is known of one quota of a subject.
+    /// Replaces the known state of one quota of a subject.
     /// - Parameters:
     ///   - full: when it will be full.
-    ///   - count: units that were used beside; less than 0: given back.
+    ///   - count: units that were used beside that. Less than 0 where units were given back.
     func replace(
         _ subject: QuotaSubject, _ quota: Quota, full: Instant, andUsed count: Int,
         at now: Instant
@@ -141,7 +142,8 @@ private struct QuotaParts {
         }
     }
 
-    /// A subject that was pushed out of the table meanwhile gets no refund: it has no buckets.
+    /// Refunds units. A subject that was pushed out of the table meanwhile gets none: it has no
+    /// buckets.
     mutating func refund(_ count: Int, of unit: QuotaUnit, to accounts: [QuotaAccount]) {
         for account in accounts where account.limits(unit) {
             changeKnown(account.subject) { $0.refund(count, of: unit, in: account.quotas) }

@@ -8,7 +8,7 @@
 import Codec
 import Session
 
-/// A refusal: the quota that is used up, and whose it is.
+/// A refusal: the quota that is used up, and its owner.
 struct QuotaRefusal: Error, Equatable {
     /// The kind of owner that the quota has.
     enum Owner: String, Equatable {
@@ -57,15 +57,15 @@ final class SessionQuotas {
     /// Samples of audio at 16 kHz that were taken and not used; less than 0: used and not taken.
     private var audioSamples = 0
     /// Estimated tokens of the requests whose response has not ended, oldest first. A head start of
-    /// the model that was of no use has no response, and its tokens stay counted.
+    /// the model that was not used has no response, and its tokens stay counted.
     private var estimates: [(responseID: String, tokens: Int)] = []
     /// When the next error about refused audio is due.
     private var nextAudioError = Instant(nanoseconds: 0)
 
     /// - Parameters:
-    ///   - own: quotas of the session alone.
-    ///   - accounts: those that it shares.
-    /// - Returns: nil where there are none.
+    ///   - own: the quotas of the session alone.
+    ///   - accounts: the accounts of the quotas that it shares.
+    /// - Returns: nil where there are no quotas.
     init?(own: [Quota], accounts: [QuotaAccount], in store: any QuotaStore) {
         let accounts = accounts.filter { !$0.quotas.isEmpty }
         guard !own.isEmpty || !accounts.isEmpty else { return nil }
@@ -85,25 +85,26 @@ final class SessionQuotas {
 
     // MARK: Use
 
-    /// The session is opened.
+    /// Charges the opening of the session.
     func openConnection(at now: Instant) throws(QuotaRefusal) {
         _ = try take(1, of: .connections, at: now)
     }
 
-    /// An event of the client comes.
+    /// Charges an event of the client.
     func takeEvent(at now: Instant) throws(QuotaRefusal) {
         if events == 0 { events = try take(Self.eventsAtATime, of: .events, at: now) }
         events -= 1
     }
 
-    /// Audio of the client comes.
+    /// Charges the next second of audio, where the seconds charged so far are used up.
     func prepareAudio(at now: Instant) throws(QuotaRefusal) {
         guard audioSamples <= 0 else { return }
         audioSamples += SampleRate.hz16000.hertz * (try take(1, of: .audioSeconds, at: now))
     }
 
-    /// Audio was heard. Seconds not taken for it are charged: a message may last for many seconds.
-    /// - Parameter samples: at 16 kHz.
+    /// Charges audio that was heard, beyond the seconds that were already charged for it: a message
+    /// may last for many seconds.
+    /// - Parameter samples: the audio's length, at 16 kHz.
     func noteAudio(samples: Int, at now: Instant) {
         audioSamples -= samples
         let seconds = -audioSamples / SampleRate.hz16000.hertz
@@ -119,13 +120,14 @@ final class SessionQuotas {
         return true
     }
 
-    /// Why a model may not be asked for a reply now; nil: it may. Nothing is taken.
+    /// Why a model may not be asked for a reply now, or nil where it may. Nothing is charged.
     func objectionToTurn(at now: Instant) -> QuotaRefusal? {
         exhausted(.tokens, at: now) ?? exhausted(.turns, at: now)
     }
 
-    /// A model is asked for a reply. The tokens of the request are estimated until the model has
-    /// counted them, so that many requests at once cannot all be made with the last token.
+    /// Charges the request of a reply from a model. The tokens of the request are estimated until
+    /// the model has counted them, so that many requests at once cannot all be made with the last
+    /// token.
     func takeTurn(
         for responseID: String, _ request: ModelRequest, at now: Instant
     ) throws(QuotaRefusal) {
@@ -138,8 +140,8 @@ final class SessionQuotas {
         estimates.append((responseID, tokens))
     }
 
-    /// A response has ended: its tokens count instead of their estimate. One that has failed without
-    /// a word has none: the model may never have been asked.
+    /// Charges the tokens of a response that has ended, instead of their estimate. A response that
+    /// has failed without a word has none: the model may never have been asked.
     func noteEnd(of response: ResponseDescription, at now: Instant) {
         guard limits(.tokens) else { return }
         let index = estimates.firstIndex { $0.responseID == response.id }
@@ -156,8 +158,8 @@ final class SessionQuotas {
         }
     }
 
-    /// The session ends before the replies in flight: what they have said counts.
-    /// - Parameter tokens: estimated.
+    /// Charges the words of the replies in flight at the end of the session.
+    /// - Parameter tokens: the estimate of their tokens.
     func noteUnfinished(tokens: Int, at now: Instant) {
         if tokens > 0 { charge(tokens, of: .tokens, at: now) }
     }
@@ -172,7 +174,8 @@ final class SessionQuotas {
 
     // MARK: Another process
 
-    /// When each bucket of the session's own quotas that is not full will be, by its index.
+    /// When the session's own quotas will be full: the time of each bucket that is not full, by its
+    /// index.
     func ownFullTimes(at now: Instant) -> [Int: Instant] { ownBuckets.fullTimes(after: now) }
 
     /// Tokens that are counted for requests whose response has not ended, by its id.
@@ -180,7 +183,7 @@ final class SessionQuotas {
         estimates.reduce(into: [:]) { $0[$1.responseID] = $1.tokens }
     }
 
-    /// The session comes from another process, where it has used so much.
+    /// Takes over the use of a session that comes from another process.
     func restore(ownFullTimes: [Int: Instant], estimates: [String: Int], at now: Instant) {
         for (index, full) in ownFullTimes { ownBuckets.raise(index, to: full, at: now) }
         guard limits(.tokens) else { return }

@@ -1,5 +1,5 @@
-// Quotas on a shard: a session that has any is asked before an input or a request to a model, and what
-// is used is counted. SessionQuotas knows what is left.
+// Quotas on a shard: a session that has any is asked before an input or a request to a model, and
+// its use is counted. SessionQuotas knows the rest.
 //
 // A refusal answers a connection with 429. It drops an event or audio, with an `error` event. It
 // fails a response. The session lives on in every case.
@@ -8,7 +8,7 @@ import Codec
 import Session
 
 extension Shard {
-    /// The quotas of a session; nil: it has none.
+    /// The quotas of a session, if it has any.
     func quotas(of caller: Caller, at client: NetworkAddress) -> SessionQuotas? {
         let settings = configuration.quotas
         var accounts: [QuotaAccount] = []
@@ -70,8 +70,9 @@ extension Shard {
         }
     }
 
-    /// Whether what a carrier brings of its caller's may be handled. It counts as an event. A carrier has no
-    /// word for a refusal, so that only the metrics show it.
+    /// Whether an input that a carrier brings from its caller may be handled. It counts as an
+    /// event. The carrier's protocol has no message for a refusal, so that only the metrics show
+    /// it.
     func admitsEvent(of live: LiveSession) -> Bool {
         guard let quotas = live.grant?.quotas else { return true }
         do {
@@ -169,7 +170,7 @@ extension ClientEvent {
 }
 
 extension LiveSession {
-    /// The session ends: what its replies in flight have said counts for its quotas.
+    /// Charges the quotas of a session that ends with the words of its replies in flight.
     func chargeUnfinishedReplies(at now: Instant) {
         guard let quotas = grant?.quotas else { return }
         quotas.noteUnfinished(tokens: session.unfinishedReplyTokens, at: now)

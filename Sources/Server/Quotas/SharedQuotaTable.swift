@@ -1,13 +1,13 @@
-// The use of quotas that several servers share. Every decision is made at once, by this server's own
-// table. What was used is reported to the others' common buckets every 200 ms, whose state then
-// replaces the table's own: so all servers together use a quota, and none waits for another.
+// The use of quotas that several servers share. Every decision is made at once, by this server's
+// own table. Use is reported to the common buckets every 200 ms, and their state then replaces the
+// table's own. So all servers together use a quota, and none waits for another.
 //
 // Between two reports a server may allow what others have used up. That becomes a debt of the common
 // bucket, which is paid before anything else is allowed. So the long-term rate is the quota's.
 //
 // While the common buckets are away, each server goes on with its share: a quota divided by the
-// number of servers that were last alive. The use meanwhile is reported when they are back.
-// A report also says what this server knows of each bucket: that counts where the common bucket is
+// number of servers that were last alive. The use meanwhile is reported when they are back. A
+// report also has this server's own state of each bucket, which counts where the common bucket is
 // lost.
 //
 // Invariant: a use is counted once in the own table, and is in `waiting` until a report takes it.
@@ -29,8 +29,8 @@ struct SharedUse: Equatable {
     var quota: Quota
     /// Units; less than 0 where more was given back than used.
     var count: Int
-    /// Units that the own table has charged beside: of a share each costs as much as one for every
-    /// server.
+    /// Units that the own table has charged in addition: in a share, one unit costs as much as one
+    /// unit for each server.
     var surcharge = 0
 
     /// Adds another use. One that would be too great does not count.
@@ -74,13 +74,13 @@ package final class SharedQuotaTable: QuotaStore {
     /// Creates an empty table.
     init(table: QuotaTable = QuotaTable()) { self.table = table }
 
-    /// Sets what is called when there is something to report, on any thread.
+    /// Sets the function that is called when there is something to report, on any thread.
     func onUse(_ wake: @escaping @Sendable () -> Void) { self.wake.withLock { $0 = wake } }
 
-    /// The servers that are alive; at least 1.
+    /// Notes the number of servers that are alive, at least 1.
     func noteServers(_ count: Int) { servers.store(max(1, count), ordering: .relaxed) }
 
-    /// Whether the common buckets answer.
+    /// Notes whether the common buckets answer.
     func noteReachable(_ isReachable: Bool) { isAlone.store(!isReachable, ordering: .relaxed) }
 
     // MARK: Reports
@@ -99,12 +99,12 @@ package final class SharedQuotaTable: QuotaStore {
     /// Whether there is more to report.
     var hasUses: Bool { state.withLock { !$0.order.isEmpty } }
 
-    /// The report was not made: its uses wait again.
+    /// Takes back a report that was not made: its uses wait again.
     func putBack(_ report: SharedReport) {
         for (bucket, use) in report { note(use, of: bucket) }
     }
 
-    /// The report was made.
+    /// Handles a report that was made.
     /// - Parameter missing: the time until each common bucket is full, in the report's order.
     func apply(_ missing: [Duration], of report: SharedReport, at now: Instant) {
         for ((bucket, use), missing) in zip(report, missing) {
@@ -197,6 +197,6 @@ package final class SharedQuotaTable: QuotaStore {
 }
 
 extension Quota {
-    /// Microseconds in which one unit fills up, which may be less than one.
+    /// Microseconds in which one unit fills up. It may be less than one microsecond.
     var unitMicroseconds: Double { Double(period.seconds) * 1_000_000 / Double(amount) }
 }

@@ -13,7 +13,7 @@ struct RecordQuestions {
         let question: RecordQuestion
         let request: HTTPRequest
         let token: EventToken
-        /// The operator's name for the log; nil: its credential has none.
+        /// The operator's name for the log, if its credential has one.
         let subject: String?
     }
 
@@ -30,7 +30,7 @@ struct RecordQuestions {
 
     mutating func insert(_ question: Asked) { asked.append(question) }
 
-    /// The question, which is over; nil: it was before.
+    /// The question, which is over, or nil where it already was.
     mutating func remove(_ id: RecordQuestionID) -> Asked? {
         asked.firstIndex { $0.id == id }.map { asked.remove(at: $0) }
     }

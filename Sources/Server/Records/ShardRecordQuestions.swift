@@ -13,7 +13,7 @@ extension Shard {
     private var maxRecordBytes: Int { configuration.connection.maxQueuedOutputBytes / 2 }
 
     /// Answers a request for ended sessions.
-    /// - Returns: the answer where it comes at once; nil: the library is asked.
+    /// - Returns: the answer where it comes at once, or nil where the library is asked.
     func beginRecordQuestion(
         _ request: HTTPRequest, to route: Route, by caller: Caller, on connection: Connection
     ) -> HTTPResponse? {

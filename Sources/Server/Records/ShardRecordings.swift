@@ -8,7 +8,7 @@ import Codec
 import Session
 
 extension Shard {
-    /// The rule of a session: that of its credential, or the server's. Without a keeper none is
+    /// The rule of a session: its credential's, or the server's. Without a keeper no session is
     /// recorded.
     private func recordingRule(of live: LiveSession) -> RecordingRule {
         guard services.recordings != nil else { return .none }
@@ -49,8 +49,8 @@ extension Shard {
         tellWhetherRecorded(live)
     }
 
-    /// A session was recorded where it comes from. Its client learns of it where this server does not
-    /// go on.
+    /// Handles a session that another server has recorded. Its client gets an event where this
+    /// server does not go on with the recording.
     func noteRecordedElsewhere(_ live: LiveSession) {
         guard !live.session.isRecorded else { return }
         tellWhetherRecorded(live)

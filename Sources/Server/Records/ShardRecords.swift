@@ -14,10 +14,10 @@ extension SessionEnd {
 }
 
 extension Shard {
-    /// A session that begins is recorded from now on, where records are kept.
+    /// Begins the record of a session that begins, where records are kept.
     /// - Parameters:
-    ///   - fence: 1 for a new session, else that of its claim.
-    ///   - call: the telephone call that the session is; nil: it is none.
+    ///   - fence: 1 for a new session, otherwise the fence of its claim.
+    ///   - call: the telephone call of the session, if it has one.
     func beginRecord(
         of session: VoiceSession, fence: UInt64 = 1, owner: SessionOwner, call: TelephoneCall? = nil
     ) {
@@ -33,7 +33,7 @@ extension Shard {
         session.recorder = recorder
     }
 
-    /// Keeps what has changed of a session, if that is due.
+    /// Keeps the changes of a session, if they are due.
     func reviewRecord(of live: LiveSession) {
         guard let recorder = live.session.recorder, let due = recorder.deadline, due <= now
         else { return }
@@ -46,7 +46,7 @@ extension Shard {
         review(live)
     }
 
-    /// Why a session ends, as soon as that is known.
+    /// Notes why a session ends, as soon as that is known.
     func noteEnd(_ end: SessionEnd, of live: LiveSession?) {
         live?.session.recorder?.noteEnd(end)
     }

@@ -51,7 +51,7 @@ package final class RedisClient: @unchecked Sendable, OutgoingSocketOwner {
     /// - Parameters:
     ///   - loop: the event loop; it must outlive this client or call `shutdown()` first.
     ///   - executor: runs jobs on the loop's thread.
-    ///   - authorities: PEM file for `rediss`; nil: the system's.
+    ///   - authorities: PEM file for `rediss`. The default is the system's authorities.
     package init(
         loop: any UpstreamEventLoop, executor: any TaskExecutor, limits: RedisLimits = .init(),
         authorities: String? = nil, logger: Logger,
@@ -71,7 +71,7 @@ package final class RedisClient: @unchecked Sendable, OutgoingSocketOwner {
 
     /// The link for a purpose; made when it is first asked for. Commands that wait need a purpose of
     /// their own.
-    /// - Parameter probe: what the server must carry out before the link is ready.
+    /// - Parameter probe: the command that the server must execute before the link is ready.
     /// - Throws: `.overloaded` beyond `maxLinks`, `.unavailable` after the shutdown.
     func link(
         to address: RedisAddress, for purpose: String, probe: RedisProbe = .write
@@ -126,8 +126,8 @@ package final class RedisClient: @unchecked Sendable, OutgoingSocketOwner {
         armTimer()
     }
 
-    /// Ends every link: what waits fails, and no link is made any more.
-    /// - Parameter kept: the purpose of links that stay; nil: none stays.
+    /// Ends every link: commands that wait fail, and no more links are made.
+    /// - Parameter kept: the purpose of links that stay, or nil where none stays.
     package func shutdown(keeping kept: String? = nil) {
         claimThread()
         isShutDown = true

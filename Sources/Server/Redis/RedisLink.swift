@@ -63,7 +63,7 @@ final class RedisLink {
 
     /// Whether the server answers.
     var isReady: Bool { pipeline.isReady }
-    /// Why it is of no use; nil: it is, or was not asked yet.
+    /// Why the server cannot be used, or nil where it can, or was not asked yet.
     var trouble: RedisTrouble? { pipeline.trouble }
     /// Whether commands are refused because it does not.
     var isAway: Bool { pipeline.isAway }
@@ -85,8 +85,9 @@ final class RedisLink {
     }
 
     /// Sends a command with the next `flush()`.
-    /// - Parameter timeout: nil: the usual limit; `.zero`: none.
-    /// - Throws: `.unavailable` or `.overloaded`; the handler is then not called.
+    /// - Parameter timeout: the limit of the wait for the reply. Nil is the usual limit, and
+    ///   `.zero` sets none.
+    /// - Throws: `.unavailable` or `.overloaded`. Then the handler is not called.
     func send(
         _ command: RedisCommand, timeout: Duration? = nil, then handler: @escaping Handler
     ) throws(RedisError) {
@@ -99,7 +100,7 @@ final class RedisLink {
         client.noteUnsent()
     }
 
-    /// Writes what waits to be sent.
+    /// Writes the bytes that wait.
     func flush() {
         drain()
         guard let socket, socket.state == .open, pipeline.hasUnsent else { return }
@@ -158,7 +159,7 @@ final class RedisLink {
     private func receive() {
         hasMore = false
         for _ in 0..<Self.maxReads {
-            // A handler, or what was read, may have closed it.
+            // A handler, or the bytes that were read, may have closed it.
             guard let socket else { return }
             switch socket.receive(into: client.buffer) {
             case .bytes(let count):
@@ -176,8 +177,8 @@ final class RedisLink {
 
     // MARK: What the pipeline decides
 
-    /// Does what the pipeline says. A handler may send further commands; what these lead to is done
-    /// by the call that is under way.
+    /// Carries out the pipeline's actions. A handler may send further commands. The call that is
+    /// under way carries out their actions, too.
     private func drain() {
         guard !isDraining else { return }
         isDraining = true

@@ -39,7 +39,7 @@ package struct RedisLimits: Equatable, Sendable {
     package init() {}
 }
 
-/// What a server must carry out before its connection counts as ready.
+/// A command that a server must carry out before its connection counts as ready.
 enum RedisProbe: Equatable {
     /// A write. A user who may not write the probe's key is served: its keys may be others.
     case write
@@ -58,7 +58,8 @@ enum RedisAction<Tag> {
     case complete(Tag, Result<RedisValue, RedisError>)
     /// The server answers.
     case becomeReady
-    /// The server is of no use any more, or for another cause than before; a sentence for the operator.
+    /// The server cannot be used any more, or for another cause than before. The text is a sentence
+    /// for the operator.
     case becomeAway(String, RedisTrouble)
 }
 
@@ -84,7 +85,7 @@ struct RedisPipeline<Tag> {
 
     private struct Expected {
         let purpose: Purpose
-        /// Nil: it may take any time.
+        /// When the command times out, or nil where it has no limit.
         let deadline: Instant?
     }
 
@@ -116,7 +117,8 @@ struct RedisPipeline<Tag> {
     private var loadedScripts: Set<String> = []
     /// Connections that failed in a row.
     private var failures = 0
-    /// Why the server is of no use, as it was last reported; nil: it is of use, or was not asked yet.
+    /// Why the server cannot be used, as it was last reported. Nil where it can, or was not asked
+    /// yet.
     private(set) var trouble: RedisTrouble?
     /// No later than the earliest deadline of a command; activity does not move it.
     private var check: Instant?
@@ -179,8 +181,9 @@ struct RedisPipeline<Tag> {
     }
 
     /// Accepts a command.
-    /// - Parameter timeout: nil: the usual limit. `.zero`: none, for commands that wait.
-    /// - Throws: `.unavailable` or `.overloaded`; then the command has no outcome.
+    /// - Parameter timeout: the limit of the wait for the reply. Nil is the usual limit. `.zero`
+    ///   sets none, for commands that wait.
+    /// - Throws: `.unavailable` or `.overloaded`. Then the command has no outcome.
     mutating func send(
         _ command: RedisCommand, timeout: Duration? = nil, tag: Tag, at now: Instant
     ) throws(RedisError) {
@@ -200,7 +203,7 @@ struct RedisPipeline<Tag> {
         }
     }
 
-    /// Ends for good: what waits fails, and every later command is refused.
+    /// Ends for good: commands that wait fail, and every later command is refused.
     mutating func close(at now: Instant) {
         guard phase != .closed else { return }
         if phase != .idle { actions.append(.disconnect) }
@@ -227,12 +230,12 @@ struct RedisPipeline<Tag> {
 
     // MARK: The connection
 
-    /// Calls `body` with what is to be sent.
+    /// Calls `body` with the bytes to send.
     func withUnsent(_ body: (UnsafeRawBufferPointer) -> Void) {
         output.withUnsafeBytes { body(UnsafeRawBufferPointer(rebasing: $0[sentBytes...])) }
     }
 
-    /// So many of these bytes were sent.
+    /// Removes bytes that were sent.
     mutating func handleSent(_ count: Int) {
         sentBytes += count
         if sentBytes == output.count {
@@ -303,7 +306,7 @@ struct RedisPipeline<Tag> {
     }
 
     /// The connection was lost, or could not be opened.
-    /// - Parameter reason: a sentence's end for the operator.
+    /// - Parameter reason: the end of a sentence for the operator.
     mutating func handleLoss(_ reason: String, at now: Instant) {
         switch phase {
         case .connecting, .preparing, .ready: lose(reason, at: now)
@@ -391,7 +394,7 @@ struct RedisPipeline<Tag> {
     }
 
     /// - Parameter cause: one that differs from the last report is reported, too: a password that was
-    ///   changed while the server was away would else never be named.
+    ///   changed while the server was away would otherwise never be named.
     private mutating func lose(
         _ reason: String, _ cause: RedisTrouble = .unreachable, at now: Instant
     ) {
@@ -437,7 +440,7 @@ struct RedisPipeline<Tag> {
     }
 
     /// A server that leaves one command without a reply leaves all later ones without, so the
-    /// connection is closed. Of commands that were not sent, each fails at its own deadline.
+    /// connection is closed. Each command that was not sent fails at its own deadline.
     private mutating func endOverdue(at now: Instant) {
         let isStuck = expected[firstExpected...].contains { command in
             command.deadline.map { $0 <= now } ?? false

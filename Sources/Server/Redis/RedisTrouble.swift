@@ -1,5 +1,5 @@
-// Why a Redis server is of no use, as the log, readiness and metrics name it. A server may answer and
-// still carry out nothing that is asked of it: then a new connection alone changes nothing.
+// Why a Redis server cannot be used, as the log, readiness and metrics name it. A server may answer
+// and still execute no command. Then a new connection alone changes nothing.
 //
 // Not here: when a link finds out, which is RedisPipeline's matter.
 

@@ -23,7 +23,7 @@ struct ResumeSecret: Equatable {
         bytes.reduce(0) { $0 << 8 | UInt64($1) }
     }
 
-    /// The bytes of it.
+    /// The bytes of the handle.
     var bytes: [UInt8] {
         [words.0, words.1].flatMap { word in
             (0..<8).map { UInt8(truncatingIfNeeded: word >> UInt64(56 - 8 * $0)) }
@@ -41,7 +41,7 @@ struct ResumeSecret: Equatable {
 
 /// A handle in its parts.
 struct ResumeHandle: Equatable {
-    /// Characters of a handle that is looked at. 128: more than twice the longest of ours.
+    /// The most characters of a handle that is read. 128: more than twice the longest of ours.
     static let maxBytes = 128
     private static let placeBytes = 10
 
@@ -60,7 +60,7 @@ struct ResumeHandle: Equatable {
         self.token = token
     }
 
-    /// Reads a handle; nil: it is none.
+    /// Reads a handle, or returns nil where the text is none.
     init?(_ text: String) {
         guard text.utf8.count <= Self.maxBytes, let dot = text.lastIndex(of: "."),
             text[..<dot].hasPrefix("sess_"),

@@ -14,7 +14,7 @@ struct ResumeLog {
     private var lengths: [UInt32] = []
     private var head = 0
     private var headBytes = 0
-    /// The offset of the oldest event that is kept, or else of the next.
+    /// The offset of the oldest event that is kept, or of the next where none is kept.
     private(set) var first: UInt64
 
     /// Without an event.
@@ -74,7 +74,8 @@ struct ResumeLog {
         first += 1
     }
 
-    /// Gives memory back: all of it when nothing is kept, else the front once it is most of it.
+    /// Gives memory back: all of it when nothing is kept, otherwise the free front once that is the
+    /// larger part.
     private mutating func tidy() {
         if isEmpty {
             (bytes, lengths, head, headBytes) = ([], [], 0, 0)

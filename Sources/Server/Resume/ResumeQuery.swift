@@ -16,9 +16,9 @@ struct ResumePosition: Equatable, Sendable {
 /// The claim of a client that comes back.
 struct ResumeClaim: Equatable, Sendable {
     let handle: ResumeHandle
-    /// Nil means that it has nothing of the session any more.
+    /// Nil means that it has no events of the session any more.
     let position: ResumePosition?
-    /// How much it has of the item that it was playing. Nil: the server's estimate counts.
+    /// How much it has of the item that it was playing. Where nil, the server's estimate counts.
     let played: PlayedAudio?
 }
 

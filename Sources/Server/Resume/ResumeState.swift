@@ -31,9 +31,10 @@ final class ResumeState {
     private(set) var log = ResumeLog()
     /// When the handle is renewed.
     private var renewal: Instant
-    /// Until when the session waits; nil: its client is there.
+    /// Until when the session waits, or nil where its client is connected.
     private(set) var awayUntil: Instant?
-    /// When the client is asked what it has got; nil: nothing is to be acknowledged, or it was asked.
+    /// When the client is asked which events it has received. Nil where none is to be acknowledged,
+    /// or it was asked.
     private var nextPing: Instant?
     /// Whether the client was told that its session ends.
     var isWarned = false
@@ -48,7 +49,7 @@ final class ResumeState {
 
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(ResumeState.self)
-    /// Bytes of all of it.
+    /// Bytes of the whole state.
     var heldBytes: Int {
         Self.objectBytes + log.heldBytes + principal.heapBytes + (stored?.heldBytes ?? 0)
     }
@@ -132,7 +133,7 @@ final class ResumeState {
     private var askedOffset: UInt64 = 0
     private var isAsked: Bool { askedOffset > 0 }
 
-    /// Whether the client is to be asked what it has got.
+    /// Whether the client is to be asked which events it has received.
     func isPingDue(at now: Instant) -> Bool { nextPing.map { $0 <= now } ?? false }
 
     /// The payload of the ping that asks: the last event before it.

@@ -18,7 +18,8 @@ struct SavedResume: Equatable {
     var epoch: UInt32
     /// The offset of the first event in the log, or of the next where there is none.
     var first: UInt64
-    /// The session's principal, as hexadecimal digits of a digest. Nil: the handle is enough.
+    /// The session's principal, as hexadecimal digits of a digest. Where nil, the handle is enough
+    /// to claim the session.
     var principal: String?
     var dialect = RealtimeDialect.ga
     /// When the session must end, in seconds since 1970. Nil means never.
@@ -51,7 +52,7 @@ struct SavedResume: Equatable {
         (self.principal, self.dialect, self.end) = (principal, dialect, end)
     }
 
-    /// Reads the field; nil: it is none.
+    /// Reads the field, or returns nil where it is not valid.
     init?(_ bytes: [UInt8]?) {
         guard let bytes, bytes.count < 4_096,
             let object = try? JSONParser().parse(String(decoding: bytes, as: UTF8.self)),
@@ -79,7 +80,7 @@ extension ResumeLog {
         return lines
     }
 
-    /// Reads such a field. Lines that are no text are a reason to have none.
+    /// Reads such a field. Where its lines are no text, it is not read.
     init(lines: [UInt8], first: UInt64, limit: Int) {
         self.init(first: first)
         guard lines.withUnsafeBytes({ UTF8Validator.isValid($0) }) else { return }

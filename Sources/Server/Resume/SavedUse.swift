@@ -1,8 +1,8 @@
 // A session's use of its limits, as its record in a store has it. Times are those of the calendar,
 // because each process has a clock of its own.
 //
-// Invariant: what is read is believed no further than the quotas go. A member that cannot be read
-// counts as nothing used.
+// Invariant: values that are read count only within the quotas. A member that cannot be read counts
+// as no use.
 
 import Codec
 import Session

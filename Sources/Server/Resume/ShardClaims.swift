@@ -113,7 +113,7 @@ extension Shard {
             sessionID, fence: fence, lifetime: configuration.resume.window)
     }
 
-    /// Another server that is alive has the session: the client is led there.
+    /// Passes the client on to another server that is alive and has the session.
     private func pass(
         _ claim: ResumeClaim, _ request: HTTPRequest, by caller: Caller, to node: String,
         on connection: Connection
@@ -134,7 +134,8 @@ extension Shard {
     }
 
     /// Upgrades the client's connection.
-    /// - Parameter claimed: the session that it has come back to; nil: a new one begins.
+    /// - Parameter claimed: the session that the client has come back to, or nil where a new one
+    ///   begins.
     private func upgrade(
         _ claim: ResumeClaim, _ claimed: ClaimedSession?, _ request: HTTPRequest,
         by caller: Caller, on connection: Connection
@@ -185,7 +186,7 @@ extension Shard {
             window: configuration.resume.window, at: now)
         resume.principal = claimed.resume.principal
         live.resume = resume
-        // No number of an event id is used twice in the session, on whichever server.
+        // No number of an event id is used twice in the session, even across servers.
         live.eventNumber = claimed.fence << 32 | 1
         live.session.isResumable = true
         metrics.add(.sessionsResumable)
@@ -219,7 +220,7 @@ extension Shard {
         }
     }
 
-    /// When a time since 1970 comes: not before now, and in 136 years at most.
+    /// The instant of a time in seconds since 1970: not before now, and at most 136 years from now.
     private func instant(ofWallSeconds seconds: Int) -> Instant {
         let wall = services.wallSeconds()
         return now + .seconds(min(max(seconds, wall) - wall, 1 << 32))
@@ -228,7 +229,8 @@ extension Shard {
 
 extension ResumeSecret {
     /// The proof of the right to claim a session, which does not reveal the secret.
-    /// - Parameter principal: whose session it is, as hexadecimal digits; nil: it has no key.
+    /// - Parameter principal: the principal of the session, as hexadecimal digits, or nil where it
+    ///   has no key.
     func proof(for principal: String?) -> SHA256Digest {
         (bytes + Array((principal ?? "").utf8)).withUnsafeBytes { SHA256Digest(of: $0) }
     }

@@ -10,9 +10,9 @@ import Session
 extension Shard {
     // MARK: Asking
 
-    /// Makes a session one that can be resumed; nothing where it is one, or the server has that
-    /// switched off. The next event that shows the session has the handle.
-    /// - Parameter principal: whose session it is; nil: not known.
+    /// Makes a session resumable. It does nothing where the session is that already, or the server
+    /// has it switched off. The next event that shows the session has the handle.
+    /// - Parameter principal: the principal of the session, if it is known.
     func makeResumable(
         _ live: LiveSession, of principal: SHA256Digest? = nil
     ) {
@@ -90,8 +90,8 @@ extension Shard {
 
     // MARK: Deadlines
 
-    /// Tells a session once that its client is away. It comes before any other input of the session,
-    /// which would take what had not left at the loss as heard.
+    /// Tells a session once that its client is away. It comes before any other input of the
+    /// session: that would count audio as heard which had not left when the connection was lost.
     func tellWhetherAway(_ live: LiveSession) {
         guard live.resume?.takeClientAwayNotice() == true else { return }
         step(live) { $0.handleClientAway(at: now) }
@@ -134,7 +134,7 @@ extension Shard {
 
 extension ServerEvent {
     /// Whether the event has an offset and is kept. Audio is not: it is sent again from what was
-    /// heard. The answer to a return comes before what was missed, and a sign of life is worth nothing
+    /// heard. The answer to a return comes before the missed events, and a sign of life is useless
     /// later.
     fileprivate var isNumbered: Bool {
         switch self {

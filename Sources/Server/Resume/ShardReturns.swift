@@ -35,8 +35,8 @@ struct ReturningClient: Sendable {
 extension Shard {
     // MARK: The way to the session's shard
 
-    /// A client asks to come back.
-    /// - Parameter rest: what it has sent behind its request.
+    /// Handles the request of a client to come back.
+    /// - Parameter rest: the bytes that it has sent behind its request.
     func beginReturn(
         _ claim: ResumeClaim, _ request: HTTPRequest, by caller: Caller,
         followedBy rest: UnsafeMutableRawBufferPointer, on connection: Connection
@@ -145,8 +145,8 @@ extension Shard {
         return CallerTag(principal: principal, address: .unspecified) == live.work.caller
     }
 
-    /// Gives a session to the connection that its client has come back with. The one that had it, if it
-    /// is still open, is closed.
+    /// Gives a session to the connection that its client has come back with. The connection that
+    /// had the session before is closed, if it is still open.
     private func moveClient(
         of live: LiveSession, to connection: Connection, _ upgrade: WebSocketUpgrade
     ) {
@@ -173,7 +173,7 @@ extension Shard {
         }
     }
 
-    /// Sends a client that is back what it has missed, and lets its session go on.
+    /// Sends a client that is back the events that it has missed, and resumes its session.
     private func greet(
         _ live: LiveSession, _ resume: ResumeState, _ claim: ResumeClaim,
         on connection: Connection
@@ -181,7 +181,8 @@ extension Shard {
         if resume.awayUntil == nil || resume.takeClientAwayNotice() {
             step(live) { $0.handleClientAway(at: now) }
         }
-        // What the session does then may be more than its client has read.
+        // The output of this step may be too much for a client that does not read: then its
+        // connection has ended.
         guard connection.live === live, connection.state == .webSocket else { return }
         let isRecovered = resume.attach(from: claim.position, at: now)
         metrics.add(isRecovered ? .resumesRecovered : .resumesRestored)
@@ -195,7 +196,7 @@ extension Shard {
         perform([.settle, .rearm], on: connection)
     }
 
-    /// Tells the client what it has come back to, and sends what it has missed.
+    /// Tells the client which session it has come back to, and sends the events that it has missed.
     func sendResumed(
         _ live: LiveSession, _ resume: ResumeState, recovered isRecovered: Bool,
         from claim: ResumeClaim

@@ -18,8 +18,8 @@ extension Shard {
 
     // MARK: Writing
 
-    /// A session is written from now on, where the store outlives this process.
-    /// - Parameter fence: 1 for a new session, else that of its claim.
+    /// Begins to write a session to the store, where the store outlives this process.
+    /// - Parameter fence: 1 for a new session, otherwise the fence of its claim.
     func beginStoring(
         _ live: LiveSession, _ resume: ResumeState, fence: UInt64 = 1, principal: String?
     ) {
@@ -28,7 +28,7 @@ extension Shard {
         returning.stored[live.session.id] = live.token
     }
 
-    /// Writes what has changed of a session, if that is due.
+    /// Writes the changes of a session, if they are due.
     func reviewStored(_ live: LiveSession, _ resume: ResumeState) {
         guard let stored = resume.stored, let due = stored.deadline, due <= now else { return }
         guard returning.store.sessions.isReachable else { return stored.postpone() }
@@ -60,8 +60,8 @@ extension Shard {
         }
     }
 
-    /// The store answers again. It may have lost its data, so that each session's next change comes
-    /// soon, also where nothing happens: a record that is missing is then written whole.
+    /// Handles a store that answers again. It may have lost its data. So each session soon writes a
+    /// change, even without an event, and a record that is missing is then written completely.
     func reviewRecords() {
         let time = max(
             StoredSession.shortestReview, StoredSession.reviewPause * returning.stored.count)
@@ -84,7 +84,7 @@ extension Shard {
         own.isRecorded = isRecordedByConsent(live)
         own.use.turns = live.turns
         if let quotas = live.grant?.quotas {
-            // Rounded up, so that no move gives anything back.
+            // The times are rounded up, so that no move to another server gives units back.
             own.use.quotasFullAt = quotas.ownFullTimes(at: now).mapValues {
                 wallSeconds(at: $0 + .seconds(1))
             }
@@ -145,7 +145,7 @@ extension Shard {
         writeLast(of: live, resume, stored, lifetime: afterlife)
     }
 
-    /// A session has ended for good.
+    /// Removes the record of a session that has ended for good.
     func forgetStored(_ live: LiveSession, _ resume: ResumeState) {
         guard let stored = resume.stored else { return }
         resume.stored = nil
@@ -153,7 +153,7 @@ extension Shard {
     }
 
     /// Another server has claimed a session.
-    /// - Parameter fence: the claimant's.
+    /// - Parameter fence: the fence of the claim.
     func handleFenced(_ sessionID: String, fence: UInt64) {
         guard let live = returning.stored[sessionID].flatMap({ sessions[$0] }),
             let stored = live.resume?.stored, stored.fence < fence
@@ -161,7 +161,7 @@ extension Shard {
         loseOwnership(of: live)
     }
 
-    /// A session is not where its id leads any more.
+    /// Forgets the place of a session that is no longer where its id leads.
     func forgetPlace(of live: LiveSession) {
         if returning.stored[live.session.id] == live.token {
             returning.stored[live.session.id] = nil

@@ -24,7 +24,7 @@ extension Shard {
         close(connection)
     }
 
-    /// A session ends here, and its client may still come back: to what is kept of it.
+    /// Keeps the last state of a session that ends here: its client may still come back to that.
     func keepLastState(of live: LiveSession) {
         guard let resume = live.resume else { return }
         tellUnsentAudio(to: live)
@@ -56,7 +56,7 @@ extension Shard {
         return true
     }
 
-    /// A session that waits has had an input: its charge and its entry follow.
+    /// Updates the charge and the entry of a session that waits, after an input.
     func reviewWaiting(_ live: LiveSession) {
         guard let timer = returning.waiting[live.token]?.timer else { return }
         settle(live)
@@ -71,7 +71,7 @@ extension Shard {
         shutdown.isStopping || shutdown.hasClosedListeners && resume.stored != nil
     }
 
-    /// The entry of a session that waits has expired; it is given a new one in any case.
+    /// Handles the expired entry of a session that waits. It gets a new one in any case.
     func handleWaitingDeadline(of live: LiveSession) {
         returning.waiting[live.token]?.timer = deadlines.schedule(
             .session(live.token), at: now + configuration.connection.closeTimeout)
@@ -89,8 +89,9 @@ extension Shard {
         deadlines.reschedule(timer, at: max(next, soonest))
     }
 
-    /// The server does not listen any more: sessions that wait for their client wait in the store.
-    /// - Parameter all: whether those end that are in none, because the server stops.
+    /// Moves the sessions that wait for their clients to the store, because the server does not
+    /// listen any more.
+    /// - Parameter all: whether sessions that are in no store end, because the server stops.
     func handOverWaiting(all: Bool = false) {
         for token in returning.waiting.tokens {
             guard let live = sessions[token], all || live.resume?.stored != nil else { continue }
@@ -117,8 +118,8 @@ extension Shard {
         returning.waiting.surplus(for: caller).map(endWaiting) ?? false
     }
 
-    /// More sessions are open than there are places, because waiting ones do not keep others out: one
-    /// of them ends, here or on the shard where the most wait.
+    /// Ends a session that waits, here or on the shard where the most wait. More sessions are open
+    /// than there are places, because waiting ones do not keep others out.
     func endWaitingForPlace() {
         guard
             services.metrics.sessions.load(ordering: .relaxed) > configuration.admission.maxSessions

@@ -1,9 +1,9 @@
 // The state of one session in the store, and its changes since. Pure: the shard tells it of events,
 // and asks what to write and when.
 //
-// Items and turns are written at once, everything else at most every second: what was heard, and the
-// words of a reply in progress. A change is under way until its outcome is known; meanwhile others
-// gather.
+// Items and turns are written at once. Everything else is written at most every second: how much
+// was heard, and the words of a reply in progress. A change is under way until its outcome is
+// known; meanwhile others gather.
 //
 // Invariant: a field that has changed is written, or the next change is whole.
 
@@ -12,7 +12,7 @@ import Session
 
 /// The record of one session. Confined to its shard's thread.
 final class StoredSession {
-    /// Time between two changes of what is not the boundary of an item or a turn.
+    /// Time between two changes that are no boundary of an item or a turn.
     static let interval = Duration.seconds(1)
     /// Time in which changes at a boundary gather. 20 ms: the events of one turn are one change.
     static let gathering = Duration.milliseconds(20)
@@ -22,15 +22,15 @@ final class StoredSession {
     /// Bytes of a change that is written. 4 MiB: half of what may wait on the way to the store. A
     /// session with more is not stored any more.
     static let maxBytes = 4 << 20
-    /// Time in which all records are looked at after the store was away, at least. 5 s.
+    /// The least time in which all records are checked after the store was away. 5 s.
     static let shortestReview = Duration.seconds(5)
-    /// The same for each session of a shard. 2 ms: 500 whole records a second and shard, of which one
-    /// Redis writes some 20,000 a second.
+    /// The least time for each session of a shard. 2 ms: 500 whole records a second and shard, of
+    /// which one Redis writes some 20,000 a second.
     static let reviewPause = Duration.milliseconds(2)
 
     /// The fence of its owner, which is this server.
     let fence: UInt64
-    /// The digest of the key or subject whose session it is, as hexadecimal digits; nil: the
+    /// The digest of the key or subject whose session it is, as hexadecimal digits. Where nil, the
     /// handle is enough to claim it.
     let principal: String?
     /// Whether the record has private functions.
@@ -40,16 +40,16 @@ final class StoredSession {
     private var removed: Set<String> = []
     private var isWhole = true
     private var hasNewHandle = true
-    /// When the next change is due; nil: nothing has changed.
+    /// When the next change is due, or nil where nothing has changed.
     private var due: Instant?
     private var isUnderWay = false
 
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(StoredSession.self)
-    /// Bytes of all of it.
+    /// Bytes of the whole object.
     var heldBytes: Int { Self.objectBytes + principal.heapBytes }
 
-    /// - Parameter fence: 1 for a new session, else that of the claim.
+    /// - Parameter fence: 1 for a new session, otherwise the fence of the claim.
     init(fence: UInt64, principal: String?, at now: Instant) {
         (self.fence, self.principal) = (fence, principal)
         due = now + Self.gathering
@@ -57,7 +57,7 @@ final class StoredSession {
 
     // MARK: Changes
 
-    /// An event of the session, as its client sees it.
+    /// Notes an event of the session, as its client sees it.
     func note(_ event: ServerEvent, at now: Instant) {
         switch event {
         case .sessionCreated, .sessionUpdated: note(.settings, at: now)
@@ -83,7 +83,7 @@ final class StoredSession {
         }
     }
 
-    /// A boundary of an item or a turn.
+    /// Notes a boundary of an item or a turn.
     private func note(_ parts: SavedSession.Parts, _ itemID: String? = nil, at now: Instant) {
         self.parts.formUnion(parts)
         if let itemID {
@@ -93,7 +93,7 @@ final class StoredSession {
         plan(now + Self.gathering)
     }
 
-    /// More of a reply was written, sent or heard.
+    /// Notes that more of a reply was written, sent or heard.
     func noteProgress(_ itemID: String?, at now: Instant) {
         parts.insert(.head)
         if let itemID { items.insert(itemID) }
@@ -117,21 +117,22 @@ final class StoredSession {
 
     // MARK: Writing
 
-    /// When the next change is to be made; nil: nothing has changed, or one is under way.
+    /// When the next change is to be made, or nil where nothing has changed, or a change is under
+    /// way.
     var deadline: Instant? { isUnderWay ? nil : due }
 
     /// A change of the record.
     struct Step {
         let isWhole: Bool
         let parts: SavedSession.Parts
-        /// The items that are written; nil: all.
+        /// The items that are written. The default is all.
         let items: Set<String>?
         let removed: [String]
         let hasHandle: Bool
     }
 
-    /// Takes what has changed.
-    /// - Parameter whole: everything is written, whatever has changed.
+    /// Takes the changes.
+    /// - Parameter whole: whether everything is written, changed or not.
     func takeStep(whole: Bool = false) -> Step {
         let isWhole = whole || isWhole
         let step = Step(
@@ -160,6 +161,6 @@ final class StoredSession {
         return true
     }
 
-    /// The store is away: what has changed waits for `noteStoreIsBack`.
+    /// Postpones changes until `noteStoreIsBack`, because the store is away.
     func postpone() { due = nil }
 }

@@ -1,5 +1,6 @@
-// The sessions of a shard that wait for their clients. They are known by caller, because one of them
-// ends where others need room. Each has what a connection keeps of a session that has one.
+// The sessions of a shard that wait for their clients. They are known by caller, because one of
+// them ends where others need room. Each entry has the state that a connection would keep of its
+// session.
 //
 // Invariant: exactly the sessions that wait have a place here. ShardWaiting moves them.
 
@@ -35,14 +36,15 @@ struct WaitingSessions {
         places[token] = place
     }
 
-    /// One waits no longer.
-    /// - Returns: its place, whose entry and charge the caller must release. Nil: it did not wait.
+    /// Removes a session that waits no longer.
+    /// - Returns: its place, whose entry and charge the caller must release. Nil where it did not
+    ///   wait.
     mutating func remove(_ token: EventToken, of caller: CallerTag) -> WaitingSession? {
         byCaller.remove(token, of: caller)
         return places.removeValue(forKey: token)
     }
 
-    /// The place of one; nil: it does not wait.
+    /// The place of a session, or nil where it does not wait.
     subscript(token: EventToken) -> WaitingSession? {
         _read { yield places[token] }
         _modify { yield &places[token] }
@@ -50,13 +52,14 @@ struct WaitingSessions {
 
     // MARK: Room
 
-    /// The one that ends before another of the caller may wait; nil: the caller has less than its share.
+    /// The session that ends before another of the caller may wait, or nil where the caller has
+    /// less than its share.
     func beyondShare(of caller: CallerTag) -> EventToken? { byCaller.beyondShare(of: caller) }
 
-    /// The one that ends where too many wait, so that one of a caller may wait.
+    /// The session that ends where too many wait, so that one of this caller may wait.
     func surplus(for caller: CallerTag) -> EventToken? { byCaller.surplus(for: caller) }
 
-    /// The one that ends where a place is needed.
+    /// The session that ends where a place is needed.
     var first: EventToken? { byCaller.first }
 
     /// Those that end where memory is needed.

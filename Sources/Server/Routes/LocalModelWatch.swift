@@ -1,5 +1,5 @@
 // Whether a model of this machine runs (`make brain`), for the conversation page. A look never
-// waits: it returns what was found a moment ago; when that is old, the shard that looks asks again.
+// waits: it returns the last finding. When that is old, the shard that looks asks again.
 
 import Codec
 import Session
@@ -88,7 +88,7 @@ package final class LocalModelWatch: Sendable {
         return .running(model: name)
     }
 
-    /// Whether a byte of a name stands for itself in a shell and in a Makefile.
+    /// Whether a byte of a name needs no quotes in a shell and in a Makefile.
     private static func isPlain(_ byte: UInt8) -> Bool {
         byte.isASCIIAlphanumeric || "-_./:@+".utf8.contains(byte)
     }

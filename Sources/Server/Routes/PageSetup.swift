@@ -26,7 +26,7 @@ extension Shard {
             json.array("tool_servers") { json in
                 for label in page.toolServers { json.string(label) }
             }
-            // Only clients on this machine learn of its programs.
+            // Only clients on this machine may know its programs.
             guard let url = page.localModelURL, isLocal(request, on: connection) else { return }
             let finding = findLocalModel(at: url)
             json.object("local_model") { json in

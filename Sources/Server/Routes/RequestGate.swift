@@ -1,8 +1,8 @@
 // Whether a request is answered: the one place where that is decided, for whole requests and for
-// those whose body is still due. Pure: where a request comes from is Admission's, who sends it is
-// found out by the caller (ShardCredentials), counting and answering are ShardAdmission's.
+// those whose body is still due. Pure: Admission knows where a request comes from, ShardCredentials
+// who sends it, and ShardAdmission counts and answers.
 //
-// The order of the rules, of which the first that is broken answers:
+// The order of the rules. The first rule that is broken gives the answer:
 //
 //   host        the Host is one of this server's                        421  refused(.host)
 //   route       something is served at the path                         404  failed
@@ -46,15 +46,15 @@ enum PageAccess: Equatable, Sendable {
 enum RequestVerdict {
     /// A rule that the operator has set is broken: `.host` or `.origin`, which are counted.
     case refused(RefusalReason)
-    /// It asks for what is not there, or in a way that is not served. The route is known where its
-    /// page may use it.
+    /// The request is for a path or in a way that is not served. The route is given where the page
+    /// that asks may use it.
     case failed(RouteFailure, Route?)
     /// A browser asks whether a page may send a request.
     case preflight(Route)
     /// Its credential does not open the route.
     case denied(RefusalReason, Route)
-    /// Its credential may be a client secret of another node, with this hash: its sender is to be
-    /// found out before it is judged again.
+    /// Its credential may be a client secret of another node, with this hash: its sender must be
+    /// known before it is judged again.
     case undecided(SHA256Digest, Route)
     /// The route's service answers it, for the caller.
     case admitted(Route, Caller)
@@ -85,7 +85,7 @@ enum RequestGate {
     ) -> RequestVerdict {
         // The request's own Host, not a proxy's field for it: a page that was rebound to the
         // proxy's machine could send any value in that field. Health probes come with any Host.
-        // `OPTIONS *` asks the server as a whole (RFC 9110 §9.3.7), which is what its page stands for.
+        // `OPTIONS *` asks the server as a whole (RFC 9110 §9.3.7), so the rule of its page counts.
         let path = request.method == .options && request.path == "*" ? "/" : request.path
         guard Routes.isProbe(path, request.method) || policy.allowsHost(request.host) else {
             return .refused(.host)

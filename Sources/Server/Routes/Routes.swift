@@ -58,7 +58,8 @@ enum RouteService: Sendable {
 
 /// One path of the server.
 struct Route: Sendable {
-    /// As on the wire. A segment in braces stands for any one that is not empty: `/chats/{id}`.
+    /// The path as on the wire. A segment in braces matches any segment that is not empty:
+    /// `/chats/{id}`.
     let path: String
     /// The methods it takes; a GET whose answer is a value also takes HEAD.
     let methods: [HTTPMethod]
@@ -70,7 +71,7 @@ struct Route: Sendable {
     let summary: String
     /// The service behind it.
     let service: RouteService
-    /// Whether the segment in braces, the last one, stands for all of the rest: an id may have slashes,
+    /// Whether the segment in braces, the last one, matches the whole rest: an id may have slashes,
     /// which clients do not always encode.
     var takesRest = false
     /// The content of its requests and answers, for the documentation.
@@ -111,7 +112,7 @@ struct Route: Sendable {
             .flatMap { HTTPRequest.percentDecoded($0.1) }
     }
 
-    /// Whether this route, whose path has braces, is meant by a path.
+    /// Whether a path matches this route, whose path has braces.
     fileprivate func matches(_ path: String) -> Bool {
         let own = self.path.split(separator: "/", omittingEmptySubsequences: false)
         let other = path.split(
@@ -151,8 +152,9 @@ struct Routes: Sendable {
         path == "/healthz" || path == "/readyz" || method == .options && path == "/"
     }
 
-    /// The route of a path; nil: nothing is served there. Clients that join a base address with a path
-    /// write slashes twice or at the end; on a path for applications they mean nothing.
+    /// The route of a path, or nil where nothing is served there. Clients that join a base address
+    /// with a path write slashes twice or at the end. On a path for applications these extra
+    /// slashes mean nothing.
     func route(at path: String) -> Route? {
         if let route = byPath[path] ?? withParameters.first(where: { $0.matches(path) }) {
             return route
@@ -287,8 +289,8 @@ struct Routes: Sendable {
             content: { .signatureKeys }),
     ]
 
-    /// The answer to an upgrade that the route does not serve: the request is no upgrade, or wants a
-    /// session of an unknown kind. Nil: the upgrade may go on.
+    /// The answer to an upgrade that the route does not serve: the request is no upgrade, or wants
+    /// a session of an unknown kind. Nil where the upgrade may go on.
     func objection(toUpgrading request: HTTPRequest, to service: WebSocketService) -> RouteFailure?
     {
         guard WebSocketHandshake.isRequested(by: request) else { return .upgradeRequired }

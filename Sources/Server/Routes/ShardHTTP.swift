@@ -25,21 +25,22 @@ extension Shard {
         if http.isAnswering { perform(.watch, on: connection) }
     }
 
-    /// Whether the tick has time for a request. Otherwise the connection has its turn in the next one,
-    /// among those whose messages wait, and is not watched until then. Handshakes of TLS have a share of
-    /// their own, and what another node answers may be a conversation.
+    /// Whether the tick has time for a request. Otherwise the connection has its turn in the next
+    /// one, among those whose messages wait, and is not watched until then. Handshakes of TLS have
+    /// a share of their own. Another node's answers are not limited here, because they may be a
+    /// conversation.
     func admitsRequest(of connection: Connection) -> Bool {
         guard !connection.isUnfinished else { return false }
         guard connection.tls?.stage != .handshake, connection.http?.relay == nil,
             tickWork.messageTime.isSpent(at: io.now)
         else { return true }
-        // In this order: what is queued is not watched.
+        // In this order: a connection with queued work is not watched.
         perform(.resume, on: connection)
         perform(.watch, on: connection)
         return false
     }
 
-    /// The turn of a connection for which the tick before had no time.
+    /// Continues the requests of a connection for which the tick before had no time.
     func continueRequests(on connection: Connection) {
         perform(.watch, on: connection)
         if connection.http?.isPaused == true {
@@ -49,7 +50,7 @@ extension Shard {
         }
     }
 
-    /// The output has left, and requests wait for that.
+    /// Continues the requests that have waited for the output to leave.
     func resumeHTTP(_ connection: Connection) {
         guard let http = connection.http, http.isPaused else { return }
         http.resume()
@@ -230,7 +231,7 @@ extension Shard {
         enqueueScratch(on: connection)
     }
 
-    /// Queues what was written into `scratch`.
+    /// Queues the bytes that were written into `scratch`.
     @discardableResult
     func enqueueScratch(on connection: Connection) -> SendOutcome {
         scratch.withUnsafeBytes { connection.output.append($0, pool: fixtures.chunks) }

@@ -6,8 +6,8 @@ import Codec
 import Session
 
 extension Shard {
-    /// A request for a WebSocket.
-    /// - Parameter rest: what the client has sent behind it.
+    /// Handles a request for a WebSocket.
+    /// - Parameter rest: the bytes that the client has sent behind it.
     func upgrade(
         _ request: HTTPRequest, to service: WebSocketService, by caller: Caller,
         followedBy rest: UnsafeMutableRawBufferPointer, on connection: Connection
@@ -73,8 +73,9 @@ extension Shard {
 
     /// Begins a session of its own for a request, if it may have one.
     /// - Parameters:
-    ///   - resume: `resume`: in place of the session that the client has lost.
-    ///   - claimed: the session that the client has come back to, from the store; nil: a new one.
+    ///   - resume: `.resume` where it begins in place of a session that the client has lost.
+    ///   - claimed: the session that the client has come back to, from the store, or nil for a new
+    ///     one.
     func startSession(
         for request: HTTPRequest, by caller: Caller, resume: ResumeQuery,
         claimed: ClaimedSession? = nil, on connection: Connection
@@ -135,7 +136,7 @@ extension Shard {
             && isLocal(request, on: connection)
     }
 
-    /// The agent of a request's session; nil: it has none.
+    /// The agent of a request's session, if it has one.
     private func profile(
         of request: HTTPRequest, by caller: Caller
     ) throws(PlaceRefusal) -> AgentProfile? {
@@ -201,13 +202,13 @@ extension Shard {
         }
     }
 
-    /// No session takes the place.
+    /// Releases a place that no session takes.
     func release(_ place: SessionPlaceHeld) {
         services.metrics.sessions.subtract(1, ordering: .relaxed)
     }
 
-    /// Takes a place. A session that waits for its client has none of its own: it ends for one that is
-    /// used.
+    /// Takes a place. A session that waits for its client has none of its own: it ends where an
+    /// active session needs the place.
     private func reserveSession() -> Bool {
         let all = services.metrics
         let limit = configuration.admission.maxSessions + all.detached.load(ordering: .relaxed)
@@ -221,8 +222,8 @@ extension Shard {
     }
 
     /// Answers the handshake; from then on the connection is a WebSocket, unless it is closed.
-    /// - Parameter subprotocol: what is selected where it is offered. Browsers send a key in another
-    ///   one, which is never selected.
+    /// - Parameter subprotocol: the subprotocol to select where it is offered. Browsers send a key
+    ///   in another one, which is never selected.
     func accept(
         _ upgrade: WebSocketUpgrade, as role: Connection.Role,
         selecting subprotocol: String = WebSocketHandshake.realtimeSubprotocol,

@@ -10,7 +10,7 @@ enum SidebandQuery {
     /// Bytes of a function's name, as in the protocol.
     static let maxNameBytes = 64
 
-    /// The session that a request wants to join; nil: it wants one of its own.
+    /// The session that a request wants to join, or nil where it wants one of its own.
     static func sessionID(of request: HTTPRequest) -> String? { request.queryValue("call_id") }
 
     /// The functions that a sideband takes calls of; empty where it names none.

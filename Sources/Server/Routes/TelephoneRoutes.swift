@@ -19,7 +19,7 @@ extension Route {
         }
     }
 
-    /// The carrier whose calls it takes; nil: it takes none.
+    /// The carrier whose calls it takes, if it takes any.
     var carrier: TelephoneCarrier? {
         if case .webSocket(.call(let carrier)) = service { carrier } else { nil }
     }

@@ -8,7 +8,7 @@
 import Codec
 import Session
 
-/// What has a session. It lies above the sessions (Connection), which know it by its identity alone.
+/// The holder of a session: a class above the sessions (Connection), which know only its identity.
 class SessionHolder {}
 
 /// A session and what belongs to it alone. Confined to its shard's thread.
@@ -16,7 +16,7 @@ final class LiveSession: SlotMember {
     /// Its name on its shard, for as long as it lasts.
     let token: EventToken
     let session: VoiceSession
-    /// What has it: its client's connection. Nil means that none has it. Not counted, as it is taken
+    /// Its holder: its client's connection, or nil where none has it. Not counted, as it is taken
     /// away before the connection ends (`Connection.give`, `part`).
     @exclusivity(unchecked) unowned(unsafe) var holder: SessionHolder?
     /// Number of the next event.
@@ -44,7 +44,7 @@ final class LiveSession: SlotMember {
     /// How its client comes back to it; nil where it has not asked for that.
     @exclusivity(unchecked) var resume: ResumeState?
 
-    /// - Parameter caller: whose session it is.
+    /// - Parameter caller: the caller whose session it is.
     init(
         token: EventToken, session: VoiceSession, caller: CallerTag, dialect: RealtimeDialect = .ga
     ) {
@@ -70,9 +70,9 @@ final class LiveSession: SlotMember {
         deadline = session.nextDeadline(after: now)
     }
 
-    /// An event goes out that may begin a turn: words to be answered, or a response without any. A
-    /// response after the first token of another answers something new. One that has ended has used
-    /// tokens.
+    /// Notes an event that may begin a turn: words to be answered, or a response without words. A
+    /// response after the first token of another answers something new. A response that has ended
+    /// has used tokens.
     func noteTurn(_ event: ServerEvent, at now: Instant) {
         switch event {
         case .inputAudioBufferCommitted: beginTurn()

@@ -1,4 +1,4 @@
-// What a server says by itself, in its sessions' languages.
+// The phrases that a server speaks by itself, in its sessions' languages.
 
 import Session
 

@@ -1,4 +1,4 @@
-// Who hears of what a session says, in this order:
+// The listeners of a session's events, in this order:
 //
 //   its account   the times of its turns, and the quotas of its caller
 //   the store     what has changed, for a client that comes back elsewhere
@@ -7,8 +7,8 @@
 //   sidebands     applications and operators that have joined; they decide what its client is shown
 //   its client    the reader of a reply over HTTP, or a front
 //
-// Invariant: each listener is told here and nowhere else. A new one is a line in `show`, and a line in
-// `play` if audio concerns it.
+// Invariant: each listener is called here and nowhere else. A new one is a line in `show`, and a
+// line in `play` if audio concerns it.
 
 import Codec
 import Session

@@ -1,7 +1,7 @@
-// The time of day at which a session ends, for `expires_at`. Sessions end by the monotonic clock; the
-// time of day may be set meanwhile. Both are read in whole seconds, so that their difference
-// changes by one now and then. It is kept until it is wrong by more, so that all events of a session
-// show the same end.
+// The time of day at which a session ends, for `expires_at`. Sessions end by the monotonic clock;
+// the time of day may be set meanwhile. Both are read in whole seconds, so that their difference
+// changes by one now and then. The difference is kept until it is wrong by more, so that all events
+// of a session show the same end.
 //
 // Pure: both times are arguments.
 

@@ -1,6 +1,7 @@
-// The timers of a session, in the order in which they are served. One table (`forEachTimer`) has their
-// times: the deadline and what is served then both come from there. A session whose client has a
-// connection is looked at with that one; a session that waits for its client has an entry of its own.
+// The timers of a session, in the order in which they are served. One table (`forEachTimer`) has
+// their times: the deadline and what is served then both come from there. A session whose client
+// has a connection is handled at the connection's deadline. A session that waits for its client has
+// an entry of its own.
 
 import Codec
 import Session
@@ -30,7 +31,7 @@ extension Shard {
         if let due = live.session.recorder?.deadline { body(.record, due) }
     }
 
-    /// When a session must next be looked at; nil: when something happens to it.
+    /// When a session must next be handled, or nil where only an event concerns it.
     func nextDeadline(of live: LiveSession) -> Instant? {
         var first: Instant?
         forEachTimer(of: live) { _, due in first = min(first ?? due, due) }

@@ -82,7 +82,7 @@ extension Shard {
         return live
     }
 
-    /// A connection ends, or its part in what it serves: so does the session of its client.
+    /// Ends the session of a connection that ends, or whose service ends.
     func endSession(of connection: Connection) {
         switch connection.role {
         case .http, .echo, .client: break
@@ -182,8 +182,9 @@ extension Shard {
         review(live)
     }
 
-    /// A session's ledger, or what it waits for, may have changed. A client's connection is charged for
-    /// its session, and looked at for both; a session without one has a charge and a deadline of its own.
+    /// A session's ledger, or what it waits for, may have changed. A client's connection is charged
+    /// for its session, and its deadline serves both. A session without a connection has a charge
+    /// and a deadline of its own.
     @inline(__always)
     func review(_ live: LiveSession) {
         if let connection = live.connection {

@@ -234,12 +234,13 @@ package final class Shard<Backend: IO> {
             && returning.store.sessions.pendingChanges == 0)
     }
 
-    /// Reports that a tick takes. 64, as many as the pool keeps chunks: the answers of a tick then need
-    /// no allocation, and stay in the cache. A call per 64 reports costs nothing beside the reads.
+    /// The most reports that a tick takes. 64, as many as the pool keeps chunks: the answers of a
+    /// tick then need no allocation, and stay in the cache. A call per 64 reports costs nothing
+    /// beside the reads.
     private static var maxReports: Int { 64 }
     /// Reports that a tick takes while models stream. A delta costs some 15 µs, and leaves with the
     /// tick's writes. The first of 64, and with it the next ones, would wait for 1 ms; of 16, for
-    /// 0.25 ms (LoadTests/RESULTS.md has what it costs and saves).
+    /// 0.25 ms (LoadTests/RESULTS.md has the cost and the gain).
     private static var streamingReports: Int { 16 }
 
     /// Takes the time, and says where the shard was away for long.
@@ -276,8 +277,8 @@ package final class Shard<Backend: IO> {
         return min(one, other)
     }
 
-    /// Reads what is ready. Windows of audio that several sessions complete meanwhile are computed
-    /// together.
+    /// Reads the connections that are ready. Windows of audio that several sessions complete
+    /// meanwhile are computed together.
     private func readAll(_ reports: Int) {
         guard reports > 1, let batch = sessionContext.activityBatch else {
             for position in 0..<reports { dispatch(io.readiness(at: position)) }

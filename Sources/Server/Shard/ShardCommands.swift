@@ -36,7 +36,8 @@ enum ShardCommand: Sendable {
     case showOperator(OperatorNews, on: EventToken)
     /// The process takes too much memory, and this shard may have the largest ledger.
     case judgeMemory
-    /// Another shard has given a place to a session, which one that waits here is to free.
+    /// Another shard has given a place to a session. A session that waits here must end to free
+    /// that place.
     case endWaiting
     /// Another shard has something to say about a call or a sideband.
     case sideband(SidebandMessage)
@@ -59,7 +60,7 @@ struct ShardInbox {
     /// - Parameter wake: wakes the shard; any thread.
     init(wake: @escaping @Sendable () -> Void) { mailbox = Mailbox(wake: wake) }
 
-    /// Takes what was posted. Without a command the cost is one load.
+    /// Takes the commands that were posted. Without a command the cost is one load.
     /// - Returns: the commands in order, or nil. They are to be given back when they have been run.
     @inline(__always)
     mutating func take() -> [ShardCommand]? {
@@ -116,8 +117,8 @@ extension Shard {
         { [mailbox = inbox.mailbox] token in mailbox.post(.reviewTextRequest(token)) }
     }
 
-    /// Takes part in what concerns all shards of the server: surveys, calls, and the process's
-    /// memory.
+    /// Does this shard's part of the work that concerns all shards of the server: surveys, calls,
+    /// and the process's memory.
     func joinServer() {
         let mailbox = inbox.mailbox
         services.directory.join(services.index) { mailbox.post($0) }
@@ -172,7 +173,7 @@ package final class ShardDirectory: Sendable {
     /// A shard has ended.
     func leave(_ index: Int) { shards.withLock { $0[index] = nil } }
 
-    /// The way to one of them; nil: it has ended, or there never was one.
+    /// The function that posts to one of them, or nil where it has ended, or there never was one.
     func post(to index: Int) -> (@Sendable (ShardCommand) -> Void)? {
         shards.withLock { $0[index] }
     }

@@ -4,12 +4,12 @@
 import Codec
 import Session
 
-/// What a shard has from its start to its end (Routes, Admission, TLS, Memory, WebSocket). All of it is constant, so
-/// that the path of a message counts no reference to it.
+/// The parts that a shard keeps from its start to its end (Routes, Admission, TLS, Memory,
+/// WebSocket). All are constant, so that the path of a message counts no reference to them.
 struct ShardFixtures {
     let routes: Routes
     let admission: Admission
-    /// Nil: plain TCP.
+    /// The TLS of connections, or nil for plain TCP.
     let wire: TLSWire?
     let chunks = ChunkPool()
     let readBuffer: UnsafeMutableRawBufferPointer
@@ -71,7 +71,7 @@ struct ShardMemory {
     }
 }
 
-/// What is told of a shard: lines of the log, and the measurements of its ticks (Observation).
+/// The reports of a shard: lines of the log, and the measurements of its ticks (Observation).
 struct ShardJournal {
     var refusals = RefusalLog()
     let sessionLog: SessionLog
@@ -85,7 +85,7 @@ struct ShardJournal {
     }
 }
 
-/// What turns bytes into messages and back, one connection after the other (WebSocket).
+/// Turns bytes into messages and back, one connection after the other (WebSocket).
 struct MessageWorkspace: ~Copyable {
     var frames = FrameWriter()
     var parser = ClientEventParser()
@@ -95,7 +95,7 @@ struct MessageWorkspace: ~Copyable {
     }
 }
 
-/// What connections have beside their sessions, by connection (Fronts, Admission, Telephony).
+/// The state of connections beside their sessions, by connection (Fronts, Admission, Telephony).
 struct ShardClients {
     /// The fronts of clients that do not speak Realtime.
     var fronts: [EventToken: any Front] = [:]
@@ -111,7 +111,7 @@ struct ShardClients {
     }
 }
 
-/// Sessions whose clients come back, here or at another server (Resume, Store).
+/// Sessions whose clients may come back, here or at another server (Resume, Store).
 struct ReturningSessions {
     /// Those that wait for their clients.
     var waiting: WaitingSessions

@@ -44,9 +44,10 @@ package struct ShardServices {
     package var localModel = LocalModelWatch()
     /// States of sessions that no Redis server keeps, over all shards. Its own unless it is set.
     package var sessionRecords: MemorySessionRecords
-    /// Keeps records of sessions, over all shards; nil: there are none.
+    /// Keeps records of sessions, over all shards. Without it, no records are kept.
     package var records: (any RecordKeeper)?
-    /// Reads and deletes what is kept of ended sessions, over all shards; nil: nothing is kept.
+    /// Reads and deletes what is kept of ended sessions, over all shards. Nil where nothing is
+    /// kept.
     package var library: (any RecordLibrary)?
     /// This node among those that share a store, and the others, over all shards.
     package var nodes = NodeDirectory(name: "node")
@@ -66,15 +67,15 @@ package struct ShardServices {
     package var tls: TLSContext?
     /// Nil means that agents have no HTTP client.
     package var makeUpstream: UpstreamFactory?
-    /// Nil: there is no Redis server for this shard.
+    /// Makes the shard's Redis client. Nil where there is no Redis server for this shard.
     package var makeRedis: RedisFactory?
     /// Gives unused memory back to the system; called on a worker thread. In a simulation, which
     /// runs in a test's process, it does nothing.
     package var returnMemory: @Sendable () -> Void = {}
     /// Seed of each new session. Unpredictable by default; a simulation counts.
     package var makeSessionSeed: () -> UInt64 = { .random(in: .min ... .max) }
-    /// Makes a shard's store of sessions, whose argument is the shard's time; nil: the one that the
-    /// configuration names. A simulation has one for several servers.
+    /// Makes a shard's store of sessions, whose argument is the shard's time. The default is the
+    /// store that the configuration names. A simulation has one for several servers.
     package var makeSessionStore: ((_ now: @escaping () -> Instant) -> any SessionStore)?
     /// Seconds since 1970. The time of day by default; a simulation counts its own.
     package var wallSeconds: () -> Int = { WallClock.seconds }

@@ -2,8 +2,8 @@
 // is a question of one viewer, and its answer is for that one alone: with audio it may be large, and it
 // comes in a later step than the question.
 //
-// Invariant: at most `maxOpen` questions are known. The session has at most as many open as it makes
-// audio ready for at once, and one more.
+// Invariant: at most `maxOpen` questions are known. The session has at most one open question more
+// than it makes audio ready for at the same time.
 
 import Codec
 
@@ -11,7 +11,7 @@ import Codec
 struct ItemRetrievals {
     private struct Question {
         let itemID: String
-        /// The sideband that has asked; nil: the client.
+        /// The sideband that has asked, or nil for the client.
         let asker: SidebandLink?
     }
 
@@ -27,15 +27,15 @@ struct ItemRetrievals {
     var heldBytes: Int { open.reduce(open.heapBytes) { $0 + $1.itemID.heapBytes } }
 
     /// Takes note of an event before the session has it.
-    /// - Parameter asker: the sideband that sends it; nil: the client.
+    /// - Parameter asker: the sideband that sends it, or nil for the client.
     mutating func note(_ event: ClientEvent, from asker: SidebandLink?) {
         guard case .conversationItemRetrieve(let itemID) = event else { return }
         if open.count >= Self.maxOpen { open.removeFirst() }
         open.append(Question(itemID: itemID, asker: asker))
     }
 
-    /// The sideband that an answer is for; nil: the client. An answer without a question here is the
-    /// client's, which asked before the first sideband joined.
+    /// The sideband that an answer is for, or nil for the client. An answer without a question here
+    /// is the client's, which asked before the first sideband joined.
     mutating func takeAsker(of answer: ServerEvent) -> SidebandLink? {
         let index = open.firstIndex { question in
             switch answer {
@@ -49,7 +49,8 @@ struct ItemRetrievals {
 }
 
 extension ServerEvent {
-    /// Whether it is the answer to `conversation.item.retrieve`: the item, or that there is none.
+    /// Whether it answers `conversation.item.retrieve`: with the item, or with the error that there
+    /// is none.
     var answersRetrieval: Bool {
         switch self {
         case .conversationItemRetrieved: true

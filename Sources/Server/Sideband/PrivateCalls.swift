@@ -37,7 +37,8 @@ struct PrivateCalls {
         /// The item before it in the conversation.
         var previousID: String?
         var stage: Stage
-        /// Whether the conversation has it: not that of an out-of-band response, nor a deleted one.
+        /// Whether the conversation has the item: it does not have items of out-of-band responses,
+        /// nor deleted ones.
         var isInConversation = false
         /// Whether a call that is not private has its call ID now. Some models use one again.
         var hasLostCallID = false
@@ -51,14 +52,14 @@ struct PrivateCalls {
 
     /// Functions whose calls are private.
     private(set) var names: [String] = []
-    /// Those of them whose tools a sideband has put into the session.
+    /// The private functions whose tools a sideband has put into the session.
     private var offered: [String] = []
     private var items: [Item] = []
 
     /// Whether there is nothing to hide.
     var isEmpty: Bool { names.isEmpty && items.isEmpty }
 
-    /// Heap bytes of it.
+    /// Heap bytes of the private calls.
     var heldBytes: Int {
         let texts = items.reduce(items.heapBytes) {
             $0 + $1.id.heapBytes + $1.name.heapBytes + $1.callID.heapBytes
@@ -80,9 +81,9 @@ struct PrivateCalls {
 
     /// A sideband has updated the session's tools.
     /// - Parameters:
-    ///   - update: what it has asked for.
+    ///   - update: the update that it has asked for.
     ///   - session: the session's tools after that.
-    ///   - tools: the functions that it serves.
+    ///   - tools: the functions that the sideband serves.
     mutating func noteOffer(
         _ update: [FunctionTool], in session: [FunctionTool], by tools: [String]
     ) {
@@ -149,8 +150,8 @@ struct PrivateCalls {
         }
     }
 
-    /// An output is hidden with its call: one that still waits for it, or else the last, whose
-    /// output is corrected, or comes after it was answered for its sideband.
+    /// Hides an output with its call. That is a call that still waits for it, or otherwise the last
+    /// call: its output is corrected, or comes after the call was answered for its sideband.
     private mutating func noteOutput(
         _ id: String, of callID: String, after previousID: String?
     ) {
@@ -200,7 +201,7 @@ struct PrivateCalls {
         items.contains { $0.id == itemID && !tools.contains($0.name) }
     }
 
-    /// The item before another, as such a viewer knows the conversation.
+    /// The item before another, as a viewer with these tools knows the conversation.
     func visible(_ itemID: String?, to tools: [String]) -> String? {
         var shown = itemID
         // Each item stands before the next, so that this ends.
@@ -210,8 +211,8 @@ struct PrivateCalls {
         return shown
     }
 
-    /// The item behind which such a viewer means to put one: hidden items that follow the one that
-    /// it names stay there, so that no call is parted from its output.
+    /// The item behind which such a viewer wants to insert one. Hidden items that follow the item
+    /// that it names stay there, so that no call is parted from its output.
     func place(behind itemID: String, for tools: [String]) -> String {
         var place = itemID
         for item in items
@@ -222,7 +223,7 @@ struct PrivateCalls {
     }
 
     /// The place of an output item among those that such a viewer sees.
-    /// - Parameter responseID: nil: of the response in flight.
+    /// - Parameter responseID: the response of the item, or nil for the response in flight.
     func visibleIndex(_ index: Int, in responseID: String?, to tools: [String]) -> Int {
         index
             - items.count {
@@ -234,7 +235,7 @@ struct PrivateCalls {
             }
     }
 
-    /// Whether a function is hidden from such a viewer.
+    /// Whether a function is hidden from a viewer with these tools.
     func hidesFunction(_ name: String, from tools: [String]) -> Bool {
         names.contains(name) && !tools.contains(name)
     }
@@ -246,8 +247,8 @@ extension PrivateCalls {
     /// The field of a saved session.
     static let fieldName = "private"
 
-    /// The facts that another process needs to hide the same calls. The responses in flight end with this
-    /// process, so that of their calls only those are open whose arguments are complete.
+    /// The facts that another process needs to hide the same calls. The responses in flight end
+    /// with this process, so that only those of their calls are open whose arguments are complete.
     var field: [UInt8] {
         var json = JSONWriter(ByteWriter(capacity: 256))
         json.object { json in
@@ -258,7 +259,7 @@ extension PrivateCalls {
         return json.finish().copiedBytes
     }
 
-    /// Reads the field; nil: it is none.
+    /// Reads the field, or returns nil where it is not valid.
     init?(field: [UInt8], parser: JSONParser) {
         guard let value = try? parser.parse(field),
             let names = Self.texts(value["names"], atMost: Self.maxNames),

@@ -28,7 +28,7 @@ final class SessionObservation {
     private(set) var observers: [SidebandLink] = []
     private(set) var privateCalls: PrivateCalls
     private var retrievals = ItemRetrievals()
-    /// Whom the last answer to a retrieval is for; nil: the client.
+    /// The sideband that the last answer to a retrieval is for, or nil for the client.
     private var asker: SidebandLink?
     /// The source of the input that the session is handling.
     private(set) var origin = Origin.session
@@ -44,7 +44,7 @@ final class SessionObservation {
         Self.objectBytes + observers.heapBytes + privateCalls.heldBytes + retrievals.heldBytes
     }
 
-    /// Whether nothing of it is needed any more.
+    /// Whether it is no longer needed.
     var isOver: Bool { observers.isEmpty && privateCalls.isEmpty && retrievals.isEmpty }
 
     /// Applications' sidebands: without operators, who look on.
@@ -106,14 +106,14 @@ final class SessionObservation {
         parametersBefore = parameters
     }
 
-    /// It is over.
+    /// Ends the input.
     func end() {
         origin = .session
         parametersBefore = nil
     }
 
-    /// An event of a viewer as the session takes it.
-    /// - Parameter link: the sideband that sends it; nil: the client.
+    /// Converts an event of a viewer to the event that the session takes.
+    /// - Parameter link: the sideband that sends it, or nil for the client.
     func admit(
         _ event: ClientEvent, from link: SidebandLink?, to parameters: SessionParameters
     ) -> ClientEvent {
@@ -148,15 +148,15 @@ final class SessionObservation {
         return privateCalls.names.contains { !isServed($0) } || privateCalls.hasOrphans(isServed)
     }
 
-    /// An event as a viewer sees it; nil: not at all.
-    /// - Parameter link: the sideband; nil: the client.
+    /// An event as a viewer sees it, or nil where the viewer does not see it.
+    /// - Parameter link: the sideband, or nil for the client.
     func view(of event: ServerEvent, for link: SidebandLink?) -> ServerEvent? {
         let tools = link?.tools ?? []
         if event.answersRetrieval, asker !== link { return nil }
         switch (event, origin) {
         case (.error, .server): return nil
         case (.error, .sideband(let sender)): return sender === link ? event : nil
-        // An update by another of what this viewer cannot see is none for it.
+        // An update by another viewer, of parts that this viewer cannot see, is not shown to it.
         case (.sessionUpdated(_, let parameters), .sideband(let sender))
         where sender !== link && !isChanged(parameters, for: tools):
             return nil

@@ -13,7 +13,7 @@ extension Shard {
     // MARK: Asking
 
     /// Answers a request to hang up.
-    /// - Returns: the answer where it comes at once; nil: the shards are asked.
+    /// - Returns: the answer where it comes at once, or nil where the shards are asked.
     func beginHangup(
         _ request: HTTPRequest, by caller: Caller, on connection: Connection
     ) -> HTTPResponse? {
@@ -24,7 +24,7 @@ extension Shard {
     }
 
     /// Answers a request to join a session.
-    /// - Returns: the refusal where it comes at once; nil: the shards are asked.
+    /// - Returns: the refusal where it comes at once, or nil where the shards are asked.
     func beginJoining(
         _ sessionID: String, _ request: HTTPRequest, by caller: Caller, on connection: Connection
     ) -> HTTPResponse? {
@@ -70,7 +70,7 @@ extension Shard {
     }
 
     /// Looks for a chat's reply at the other nodes: this one has none.
-    /// - Returns: the answer where it comes at once; nil: the nodes are asked.
+    /// - Returns: the answer where it comes at once, or nil where the nodes are asked.
     func beginFinding(
         chat: String, _ request: HTTPRequest, by caller: Caller, on connection: Connection
     ) -> HTTPResponse? {
@@ -247,7 +247,7 @@ extension Shard {
         sidebands.beginSearch(question, at: now)
     }
 
-    /// Goes on with the searches by a tick's share. One whose call is forgotten is dropped.
+    /// Goes on with the searches by a tick's share. A search whose call is forgotten is dropped.
     private func continueSearches() {
         guard !sidebands.searches.isEmpty else { return }
         sidebands.dropLateSearches(at: now)
@@ -266,9 +266,9 @@ extension Shard {
         }
     }
 
-    /// Does what a question asks of a session that was found.
+    /// Carries out a question about a session that was found.
     private func act(on live: LiveSession, _ question: CallQuestion) {
-        // A request over HTTP is no call, and ends by itself.
+        // A session of a request over HTTP is no call. It ends by itself.
         guard textRequests[live.token] == nil,
             question.owner.map({ $0 == live.work.caller }) ?? true
         else { return question.answer(.missing) }
@@ -283,7 +283,7 @@ extension Shard {
         }
     }
 
-    /// The work of a tick for calls and sidebands.
+    /// Does the work of a tick for calls and sidebands.
     func continueSidebands() {
         continueSearches()
         handleSidebandInputs()

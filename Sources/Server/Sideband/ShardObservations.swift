@@ -61,7 +61,7 @@ extension Shard {
     // MARK: Out
 
     /// Shows an event of an observed session to its sidebands.
-    /// - Returns: the event as the client sees it; nil: not at all.
+    /// - Returns: the event as the client sees it, or nil where the client does not see it.
     @inline(never)
     func observe(_ event: ServerEvent, of live: LiveSession) -> ServerEvent? {
         guard let observation = sidebands.observations[live.token] else { return event }
@@ -101,7 +101,8 @@ extension Shard {
             shown, number: live.eventNumber, expiresAt: expiry(of: live, in: shown),
             into: &scratch)
         var isError = false
-        // An error that the sideband has caused itself costs it as it would a client.
+        // An error that the sideband itself has caused is charged to it, as it would be to a
+        // client.
         if case .error = event, case .sideband = observation.origin { isError = true }
         metrics.add(.sidebandEventsOut)
         link.send(scratch.copiedBytes, isError: isError)
@@ -300,7 +301,7 @@ extension Shard {
 }
 
 extension ClientEvent {
-    /// Whether only the user's device can say it: what it hears and what it plays.
+    /// Whether only the user's device can send the event: it is about the device's sound.
     fileprivate var isOfTheUsersDevice: Bool {
         switch self {
         case .inputAudioBufferAppend, .outputAudioBufferPlayed: true

@@ -3,9 +3,10 @@
 // there is sent.
 //
 // Invariant: when an event is taken, at most `max-sideband-queued-bytes` wait for its sideband,
-// between the shards and in its send buffer together. At more the sideband is closed, and the session
-// does not notice. For a shard that takes none, at most as much and one event waits on the way to it.
-// Towards the session, at most as much and one message waits, and at most `maxInputs` messages.
+// between the shards and in its send buffer together. At more the sideband is closed, and the
+// session does not notice. For a shard that takes no events, at most this many bytes and one event
+// wait on the way to it. Towards the session, at most this many bytes and one message wait, and at
+// most `maxInputs` messages.
 
 import Codec
 import Session
@@ -41,7 +42,7 @@ extension Shard {
         perform(.settle, on: connection)
     }
 
-    /// The session's side has ended a sideband.
+    /// Handles the end of a sideband, which the session's side has ended.
     func handleEnd(_ end: SidebandEnd, of link: SidebandLink) {
         guard let connection = connection(of: link) else { return }
         switch end {
@@ -75,7 +76,8 @@ extension Shard {
         if isError { spendFloodBudget(1, of: connection) }
     }
 
-    /// Closes a sideband that reads too slowly. Its Close waits behind what it has not read.
+    /// Closes a sideband that reads too slowly. Its Close waits behind the output that it has not
+    /// read.
     private func cutOffSideband(_ connection: Connection) {
         metrics.add(.sidebandsCutOff)
         logger.info(
@@ -114,7 +116,7 @@ extension Shard {
         perform(.settle, on: connection)
     }
 
-    /// Adds what a sideband makes the server hold to its connection's ledger.
+    /// Adds the memory that a sideband takes to its connection's ledger.
     func addSideband(at token: EventToken, to ledger: inout MemoryLedger) {
         guard let sideband = sidebands.joined[token] else { return }
         ledger.session += sideband.heldBytes

@@ -21,9 +21,9 @@ import Synchronization
 struct CallQuestion: Sendable {
     /// The action that the session's shard is to take.
     enum Purpose: Sendable {
-        /// A sideband joins it.
+        /// Let this sideband join the session.
         case join(SidebandLink)
-        /// It ends.
+        /// End the session.
         case hangUp
         /// Nothing: another node asks where it is.
         case find
@@ -40,7 +40,7 @@ struct CallQuestion: Sendable {
 
 /// The answer of one shard.
 enum CallAnswer: Sendable {
-    /// It has no such session, or not one of this owner.
+    /// The shard has no such session, or it belongs to another owner.
     case missing
     /// Other nodes may have it, and did not answer.
     case away

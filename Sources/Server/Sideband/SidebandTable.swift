@@ -1,5 +1,5 @@
-// What one shard knows of calls and sidebands: questions that it was asked over HTTP, searches for
-// other shards, its observed sessions, and the sidebands whose sockets it has. ShardCalls,
+// The state of calls and sidebands on one shard: questions that it was asked over HTTP, searches
+// for other shards, its observed sessions, and the sidebands whose sockets it has. ShardCalls,
 // ShardObservations and ShardSidebands act on it.
 //
 // Invariant: without a call or a sideband everything here is empty, and a tick looks at one flag.
@@ -7,20 +7,20 @@
 import Codec
 import Session
 
-/// A request that waits until the shards, or the nodes, have looked for what it is about.
+/// A request that waits until the shards, or the nodes, have looked for its session or chat.
 struct AwaitedCall {
     /// The client's request.
     enum Wish {
         /// To join the session: the WebSocket begins once it was found.
         case join(WebSocketUpgrade, SidebandLink)
-        /// To end it.
+        /// To end the session.
         case hangUp
         /// To know whether it is here: the client is another node.
         case find
-        /// The reply of a chat, again. It is at another node, if at all.
+        /// To resume the reply of a chat. It is at another node, or nowhere.
         case chat
-        /// To come back to it, while the store does not say where it is. It is at another node, if at
-        /// all; else a new session begins.
+        /// To come back to it, while the store does not say where it is. It is at another node, or
+        /// nowhere: then a new session begins.
         case resume(ResumeClaim)
 
         var isHangUp: Bool { if case .hangUp = self { true } else { false } }
@@ -66,7 +66,7 @@ struct CallSearch {
     func isOver(in sessions: SlotTable<LiveSession>) -> Bool { nextSlot >= sessions.slotCount }
 
     /// Looks at the next sessions, until it has found the one that is asked for.
-    /// - Parameter slots: how many may still be looked at; it is lowered.
+    /// - Parameter slots: how many slots may still be looked at. The call lowers it.
     mutating func look(
         through sessions: SlotTable<LiveSession>, atMost slots: inout Int
     ) -> LiveSession? {
@@ -87,7 +87,7 @@ struct JoinedSideband {
     let link: SidebandLink
     let place: SessionPlace
 
-    /// Bytes that it makes the server hold: its record, and what waits on the way.
+    /// Bytes that it takes: its record, and the events that wait on the way.
     var heldBytes: Int {
         link.heldBytes + place.sessionID.heapBytes + MemoryLayout<JoinedSideband>.stride
     }
@@ -97,9 +97,9 @@ struct JoinedSideband {
 struct SidebandTable {
     /// Questions under way at one shard. 256: they take milliseconds, and 2 s where a node is away.
     static let maxCalls = 256
-    /// Searches under way at one shard. 1,024: those of four shards that ask all that they may.
+    /// Searches under way at one shard. 1,024: four shards that each ask as many as they may.
     static let maxSearches = 1_024
-    /// Slots looked at in a tick. 1,024, as of SessionScan.
+    /// Slots that are checked in a tick. 1,024, as in SessionScan.
     static let slotsPerTick = 1_024
 
     private var calls: [AwaitedCall] = []

@@ -5,7 +5,7 @@
 import Codec
 
 extension PrivateCalls {
-    /// An event as a viewer sees it; nil: not at all.
+    /// An event as a viewer sees it, or nil where the viewer does not see it.
     /// - Parameter tools: the private functions that the viewer serves.
     func view(of event: ServerEvent, for tools: [String]) -> ServerEvent? {
         guard !isEmpty else { return event }

@@ -13,7 +13,7 @@ final class NodeHeartbeat {
     static let interval = Duration.seconds(1)
     /// Messages of one heartbeat; the others wait for the next.
     static let maxMessages = 1_000
-    /// Bytes of the secret that the nodes share. 32: those of the hash of its HMAC.
+    /// Bytes of the secret that the nodes share. 32: as many as the hash of its HMAC has.
     static let secretBytes = 32
 
     private let link: StoreLink
@@ -68,7 +68,7 @@ final class NodeHeartbeat {
         }
     }
 
-    /// `fenced FENCE ID`; anything else is for a later version.
+    /// Handles `fenced FENCE ID`. Other messages are for a later version.
     private func handle(_ message: RedisValue) {
         let words = message.text?.split(separator: " ", maxSplits: 2) ?? []
         guard words.count == 3, words[0] == "fenced", let fence = UInt64(words[1]) else { return }

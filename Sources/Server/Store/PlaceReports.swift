@@ -1,8 +1,9 @@
 // Reports to Redis how many sessions principals have on this server, and learns how many they have
 // on others. One shard of a server does this for all. SessionPlaces says what is reported.
 //
-// A count lives for 30 s and is renewed every second, or every 10 s where there are many. With it comes
-// what others have taken meanwhile. Of a server that is dead a count does not count.
+// A count lives for 30 s and is renewed every second, or every 10 s where there are many. The
+// answer has the places that others have taken meanwhile. The count of a dead server is removed,
+// and is not part of the answer.
 //
 // Invariant: at most one report is under way.
 
@@ -35,7 +36,7 @@ final class PlaceReports {
         if beats.isMultiple(of: Self.beatsPerRenewal) || places.fitsOneReport { places.renew() }
     }
 
-    /// Reports what has changed, unless a report has no outcome yet.
+    /// Reports the changes, unless a report has no outcome yet.
     func send() {
         guard !isUnderWay, link.isReady else { return }
         let report = places.takeReport()

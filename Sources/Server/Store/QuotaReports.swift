@@ -20,7 +20,7 @@ final class QuotaReports {
     /// Whether there is something to report.
     var hasUses: Bool { table.hasUses }
 
-    /// Reports what was used, unless a report has no outcome yet.
+    /// Reports the use, unless a report has no outcome yet.
     func send() {
         guard !isUnderWay, link.isReady else { return }
         let report = table.takeReport()
@@ -58,7 +58,7 @@ final class QuotaReports {
 }
 
 extension StoreScripts {
-    /// The key of a quota's common bucket. Of a key or subject it has a part of the digest.
+    /// The key of a quota's common bucket. It contains a part of the digest of a key or subject.
     static func quota(of bucket: SharedBucket) -> String {
         let subject =
             switch bucket.subject {
@@ -68,11 +68,11 @@ extension StoreScripts {
         return "parley:quota:\(subject):\(bucket.unit.rawValue):\(bucket.period.rawValue)"
     }
 
-    /// Keys: buckets. Arguments, for each of them: microseconds of one unit, microseconds of all
-    /// units, units used, microseconds until it is full by what the server knows. Answers with the
-    /// microseconds until each is full. A bucket is the time at which it will be full, as in
-    /// TokenBucket; its debt is at most what it holds. Where there is none, it is full or was lost:
-    /// then what the server knows counts, which has the units used already.
+    /// Keys: buckets. Arguments for each bucket: microseconds of one unit, microseconds of all
+    /// units, units used, and microseconds until it is full by the server's own state. Answers with
+    /// the microseconds until each is full. A bucket is the time at which it will be full, as in
+    /// TokenBucket; its debt is at most what it holds. Where a bucket does not exist, it is full or
+    /// was lost. Then the server's own state counts, which has the units used already.
     static let use = RedisScript(
         """
         local time = redis.call('TIME')

@@ -29,7 +29,7 @@ final class StoreLink {
 
     /// Whether the server answers.
     var isReady: Bool { link?.isReady ?? false }
-    /// Why it is of no use; nil: it is, or was not asked yet.
+    /// Why the store cannot be used, or nil where it can, or was not asked yet.
     var trouble: RedisTrouble? { link?.trouble }
 
     /// Connects. On the shard's thread.
@@ -79,8 +79,8 @@ final class StoreLink {
 
 /// A shard's records in Redis.
 final class RedisSessionStore: SessionStore {
-    /// Bytes of a record that may be claimed. 12 MiB: what a connection can have read of it beside
-    /// the names; a longer reply would end the connection.
+    /// Bytes of a record that may be claimed. 12 MiB: a connection can read that much beside the
+    /// names. A longer reply would end it.
     static let maxRecordBytes = 12 << 20
 
     private let link: StoreLink

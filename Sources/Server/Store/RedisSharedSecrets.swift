@@ -26,7 +26,7 @@ final class RedisSharedSecrets: SharedSecrets {
     func find(
         _ secret: SHA256Digest, then: @escaping (Result<[UInt8], RedisError>) -> Void
     ) {
-        // The last index counts too, so that a value that is too long shows as such.
+        // The last index is included, so that a value that is too long is noticed.
         let command = RedisCommand(
             "GETRANGE", Self.key(of: secret), "0", "\(SecretRecord.maxBytes)")
         link.send(.find, command) { result in then(result.map { $0.bytes ?? [] }) }

@@ -1,4 +1,5 @@
-// The store of sessions on a shard: which one it is, its heartbeat, and what other servers tell.
+// The store of sessions on a shard: which one it is, its heartbeat, and the messages of other
+// servers.
 
 import Codec
 import Session
@@ -7,12 +8,13 @@ import Session
 final class ShardStore {
     /// Where state is kept.
     let sessions: any SessionStore
-    /// Where client secrets are left for other nodes; nil: nowhere.
+    /// Where client secrets are left for other nodes, if they are.
     var secrets: (any SharedSecrets)?
-    /// The connection to Redis; nil: there is none.
+    /// The connection to Redis, if there is one.
     let link: StoreLink?
     fileprivate let heartbeat: NodeHeartbeat?
-    /// Reports this server's use of quotas. Nil: another shard does, or nothing is shared.
+    /// Reports this server's use of quotas. Nil where another shard does that, or nothing is
+    /// shared.
     fileprivate let quotas: QuotaReports?
     /// The same for the sessions of keys.
     fileprivate let places: PlaceReports?
@@ -89,7 +91,7 @@ extension Shard {
         _ = deadlines.schedule(.report, at: now + SharedQuotaTable.reportDelay)
     }
 
-    /// Reports what has changed. A change that cannot be reported now is tried again.
+    /// Reports the changes. A change that cannot be reported now is tried again.
     func sendReport() {
         returning.store.isReportPlanned = false
         returning.store.quotas?.send()

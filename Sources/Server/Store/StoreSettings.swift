@@ -7,7 +7,7 @@ import Session
 public struct StoreSettings: Sendable {
     /// `memory`: a server alone needs nothing else.
     public var location = "memory"
-    /// Nil: made of host and port.
+    /// None: the URL is made of host and port.
     public var nodeURL: String?
     /// 32 MiB: a thousand conversations of an hour.
     public var maxSavedSessionBytes = 32 << 20
@@ -36,6 +36,6 @@ public struct StoreSettings: Sendable {
             """),
     ]
 
-    /// The Redis server that keeps sessions; nil: they are kept in memory.
+    /// The Redis server that keeps sessions, or nil where they are kept in memory.
     var address: RedisAddress? { RedisAddress(location) }
 }

@@ -92,7 +92,7 @@ struct NodeSessions {
 }
 
 extension SessionRow {
-    /// The rank among rows of other nodes, whose clocks are not this one's.
+    /// The rank among rows of other nodes, whose clocks differ from this node's.
     func rank(in order: SessionQuery.Order) -> SessionRank {
         switch order {
         case .bytes: SessionRank(value: bytes, id: id)

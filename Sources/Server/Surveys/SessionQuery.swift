@@ -25,7 +25,7 @@ struct SessionQuery: Equatable, Sendable {
         case id
     }
 
-    /// The nodes whose sessions are wanted.
+    /// The nodes whose sessions are asked for.
     enum Scope: String, CaseIterable, Sendable {
         /// Those of all nodes that can be reached.
         case cluster
@@ -54,16 +54,17 @@ struct SessionQuery: Equatable, Sendable {
     var order = Order.bytes
     /// All nodes. A server alone is the only one.
     var scope = Scope.cluster
-    /// Whether what would come last comes first.
+    /// Whether the order is reversed.
     var isReversed = false
     var start = Start.first
     /// Only sessions with this in their id or model; empty: all. UTF-8.
     var search: [UInt8] = []
-    /// Nil: sessions in any state, and no connection without one.
+    /// The state of the sessions that are wanted. Nil selects sessions in any state, and no
+    /// connection without one.
     var state: SessionState?
     /// 1…1,000. 100.
     var limit = 100
-    /// One session or connection alone, with its parts. Nil: all.
+    /// One session or connection alone, with its parts. Nil selects all.
     var id: String?
 
     /// Everything by bytes.
@@ -102,7 +103,7 @@ struct SessionQuery: Equatable, Sendable {
         return choice
     }
 
-    /// Whether the page is the end of what it may contain, rather than the beginning.
+    /// Whether the page is the end of the sessions that it may contain, rather than the beginning.
     var keepsLast: Bool {
         switch start {
         case .first, .after: false

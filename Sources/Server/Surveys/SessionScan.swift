@@ -146,7 +146,7 @@ struct SessionScan {
         guard nextSlot < connections.slotCount else {
             return look(through: waiting, of: sessions, atMost: slots, clock)
         }
-        // None where the table was given back meanwhile.
+        // There are none where the table was given back meanwhile.
         let end = max(nextSlot, min(connections.slotCount, nextSlot + slots))
         let count = max(1, end - nextSlot)
         for slot in nextSlot..<end {
@@ -159,8 +159,8 @@ struct SessionScan {
         return count
     }
 
-    /// Takes a connection's state and bytes as of its last settling: they lie in the connection,
-    /// while the session is somewhere else in memory.
+    /// Takes a connection's state and bytes as of its last settling: the connection itself has
+    /// these, while the session is elsewhere in memory.
     private mutating func look(at connection: Connection, _ clock: ShardClock, shard: Int) {
         guard connection.state != .closed else { return }
         look(
@@ -187,7 +187,7 @@ struct SessionScan {
         "conn_\(shard)_\(connection.token.index)_\(connection.token.generation)"
     }
 
-    /// Looks at all text requests.
+    /// Examines all text requests.
     mutating func look(through requests: TextRequests, clock: ShardClock) {
         requests.forEach { request in
             look(

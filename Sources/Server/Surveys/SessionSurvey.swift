@@ -21,7 +21,7 @@ struct SurveyQuestion: Sendable {
 
 /// The answer of one shard.
 struct SurveyReport: Sendable {
-    /// In the order of the query, at most as many as it asked for.
+    /// The sessions in the order of the query, at most as many as it asked for.
     var rows: [SessionRow] = []
     /// Connections, text requests and sessions that wait for their clients, where they fit the query.
     var matching = 0
@@ -54,7 +54,7 @@ struct SessionRow: Sendable {
     let turns: Int
     /// Nil before the first.
     let lastTurn: TurnLatencies?
-    /// The telephone call that it is of; nil: it is of none.
+    /// The telephone call of the session, if it has one.
     var call: TelephoneCall?
     /// Bytes by part; nil in a list.
     var parts: MemoryLedger?
@@ -126,7 +126,7 @@ struct SurveyTable {
         return asked[index].isComplete ? asked.remove(at: index) : nil
     }
 
-    /// The survey, which is over with what has come.
+    /// The survey, which ends with the reports that have come.
     mutating func remove(_ id: SurveyID) -> Survey? {
         asked.firstIndex { $0.id == id }.map { asked.remove(at: $0) }
     }

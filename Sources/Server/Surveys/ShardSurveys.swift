@@ -9,7 +9,7 @@ extension Shard {
     // MARK: Asking
 
     /// Answers a request for sessions.
-    /// - Returns: the answer where it comes at once; nil: the shards are asked.
+    /// - Returns: the answer where it comes at once, or nil where the shards are asked.
     func beginSurvey(
         _ request: HTTPRequest, by caller: Caller, on connection: Connection
     ) -> HTTPResponse? {

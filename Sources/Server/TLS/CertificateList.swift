@@ -1,6 +1,6 @@
-// The certificates of a PEM file: a server's with its chain, or authorities. A file is used whole or
-// not at all. OpenSSL's reader ends at the first damaged block as it does at the end of the file, and
-// the certificates behind it would be missing in silence.
+// The certificates of a PEM file: a server's with its chain, or authorities. A file is used whole
+// or not at all. OpenSSL's reader ends at the first damaged block as it does at the end of the
+// file, and the certificates behind it would be missing without an error.
 
 import COpenSSL
 import Codec

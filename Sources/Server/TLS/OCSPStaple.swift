@@ -12,7 +12,7 @@ struct OCSPStaple {
     private static let maxDays: Int64 = 36_500
 
     private let bytes: [UInt8]
-    /// When it expires; nil: it has no expiry.
+    /// When it expires, or nil where it has no expiry.
     private let end: Instant?
 
     /// Checks a response: it must be about this certificate, and its status must be good. Clients
@@ -20,7 +20,7 @@ struct OCSPStaple {
     /// - Parameter now: the moment at which the wall clock is read, on the clock of `attach`.
     init(_ file: ConfiguredFile, for leaf: OpaquePointer, at now: Instant) throws(OptionError) {
         bytes = file.bytes
-        // Bytes behind the response are another file's, or what is left of an earlier one.
+        // Bytes behind the response belong to another file, or are the rest of an earlier one.
         var isWhole = false
         let response = file.bytes.withUnsafeBufferPointer { content in
             var rest = content.baseAddress

@@ -42,7 +42,7 @@ package final class TLSContext: @unchecked Sendable {
     private let outlived = Atomic<Int>(0)
     /// Bytes that freed connections have left in OpenSSL's caches.
     var outlivedBytes: Int { outlived.load(ordering: .relaxed) }
-    /// Bytes that all connections of a context may leave behind. 32 KiB, and as much for each
+    /// Bytes that all connections of a context may leave behind. 32 KiB, and the same for each
     /// processor, which has a shard. The first connections fill OpenSSL's caches of algorithms, 3
     /// kB of a private key, and 16 to 20 kB of generators on each shard's thread. After that a
     /// connection leaves nothing, and takes 14 kB while it lives.
@@ -117,7 +117,7 @@ package final class TLSContext: @unchecked Sendable {
             }, nil)
     }
 
-    /// OpenSSL bounds empty records and warnings by itself, but not key updates.
+    /// Limits key updates: OpenSSL limits empty records and warnings by itself, but not these.
     private func watchMessages() {
         SSL_CTX_set_msg_callback(pointer) { isWritten, _, kind, bytes, count, ssl, _ in
             guard isWritten == 0, kind == SSL3_RT_HANDSHAKE, count > 0, let bytes, let ssl

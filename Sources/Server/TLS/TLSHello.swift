@@ -1,5 +1,5 @@
 // A check of the first nine bytes of a TLS connection, before OpenSSL reads them. OpenSSL allocates
-// as much for a ClientHello as its header announces, up to 128 KiB. Nine bytes could so take 170 kB
+// as much for a ClientHello as its header announces, up to 128 KiB. So nine bytes could take 170 kB
 // until the time for a handshake is over. A real ClientHello has a few hundred bytes, or 2 kB with
 // post-quantum keys.
 //

@@ -8,9 +8,9 @@ package struct TLSMaterial: Sendable {
     var certificate: ConfiguredFile
     /// The certificate's private key (PEM, not encrypted).
     var key: ConfiguredFile
-    /// Certificates of the clients' authorities (PEM); nil: clients need no certificate.
+    /// Certificates of the clients' authorities (PEM). Where nil, clients need no certificate.
     var clientCA: ConfiguredFile?
-    /// The issuer's OCSP response about the certificate (DER), to be stapled; nil: none.
+    /// The issuer's OCSP response about the certificate (DER), to be stapled, if there is one.
     var ocsp: ConfiguredFile?
 
     /// Collects files.
@@ -24,7 +24,7 @@ package struct TLSMaterial: Sendable {
         self.ocsp = ocsp
     }
 
-    /// Reads the files that the settings name; nil: they name none, TLS is off.
+    /// Reads the files that the settings name. The result is nil where they name none: TLS is off.
     init?(_ settings: TLSSettings) throws(OptionError) {
         guard let certificate = settings.certificate, let key = settings.key
         else { return nil }

@@ -12,15 +12,15 @@ public enum TLSClientAuthentication: String, CaseIterable, Sendable {
 
 /// Settings of TLS.
 public struct TLSSettings: Sendable {
-    /// Nil: the port speaks plain TCP.
+    /// None: the port speaks plain TCP.
     public var certificate: String?
-    /// Given with `certificate`, or not at all.
+    /// None. It is given exactly if `certificate` is.
     public var key: String?
-    /// Nil: clients are not asked for a certificate.
+    /// None: clients are not asked for a certificate.
     public var clientCA: String?
     /// Required: an operator who names authorities wants no other clients.
     public var clientAuthentication = TLSClientAuthentication.required
-    /// Nil: no response is stapled.
+    /// None: no response is stapled.
     public var ocsp: String?
     /// 1 h: a client that reconnects within it saves the handshake's signature. A key that leaks
     /// has sealed no more than that.

@@ -51,7 +51,7 @@ final class TLSWire {
     private var connection: TLSConnection?
     private var payer = NativePayer.nobody
     private var input = UnsafeRawBufferPointer(start: nil, count: 0)
-    /// The socket that records are written to at once; nil: they wait for the tick's flush.
+    /// The socket that records are written to at once. Where nil, they wait for the tick's flush.
     private var socket: IOHandle?
     /// Bytes that the socket took.
     private var sentBytes = 0

@@ -33,7 +33,8 @@ extension Shard {
         perform([.settle, .rearm], on: connection)
     }
 
-    /// The agent that the URL of a line names; nil: it names none, and the call may.
+    /// The agent that the URL of a line names. Nil where it names none, so that the call may name
+    /// one.
     private func profile(
         askedForBy request: HTTPRequest, for caller: Caller
     ) throws(PlaceRefusal) -> AgentProfile? {
@@ -43,7 +44,8 @@ extension Shard {
         }
     }
 
-    /// A caller has only so many lines without a call: the oldest ends for the next.
+    /// Ends the oldest line without a call for the next one, because a caller may have only a few
+    /// of them.
     private func endOldestUnbegun(of seeker: PlaceSeeker) {
         guard let oldest = clients.switchboard.unbegun.beyondShare(of: seeker.tag),
             let connection = connections[oldest]

@@ -16,7 +16,7 @@ final class Switchboard {
     /// Bytes of `heard` at first: 100 ms in most codings.
     private static let firstBytes = 1_600
 
-    /// Those whose call has not begun.
+    /// Lines whose call has not begun.
     private(set) var unbegun = WaitingByCaller(share: mostUnbegun)
     /// Reads the messages of all lines.
     var parser = TelephoneParser()

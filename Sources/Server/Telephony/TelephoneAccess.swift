@@ -33,10 +33,10 @@ struct TelephoneAccess {
         secret != nil || carrier.signing.flatMap(token) != nil
     }
 
-    /// The caller of a carrier's request; nil: its credential decides.
+    /// The caller of a carrier's request, or nil where its credential decides.
     /// - Parameters:
-    ///   - pathSecret: the secret in the path; nil: the path has none.
-    ///   - source: where the request was sent to, if the server is not told its URL.
+    ///   - pathSecret: the secret in the path, if it has one.
+    ///   - source: where the request was sent to. It counts where the settings have no URL.
     ///   - needsCredential: whether requests without a credential are refused in any case.
     func caller(
         of request: HTTPRequest, from carrier: TelephoneCarrier, pathSecret: String?,
@@ -70,8 +70,8 @@ struct TelephoneAccess {
     }
 
     /// The forms of the URL that the carrier may have signed. Carriers write one scheme or the
-    /// other. They sign a URL without its port or with it, which their own libraries accept both;
-    /// where the URL has none, the port is that of the scheme. Another port is never accepted.
+    /// other. They sign a URL with or without its port, and their own libraries accept both. Where
+    /// the URL has no port, it is the scheme's. Another port is never accepted.
     private func signedURLs(of request: HTTPRequest, _ source: RequestSource) -> [String] {
         let target = request.path + (request.query.map { "?\($0)" } ?? "")
         let authority = url.map { url in

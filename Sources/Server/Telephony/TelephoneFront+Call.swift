@@ -81,8 +81,9 @@ extension TelephoneFront {
         }
     }
 
-    /// The session of a call: what its parameters ask for, in the line's format.
-    /// - Parameter recordingConsent: what they say of a recording, where they say something.
+    /// The session of a call, as its parameters ask for it, in the line's format.
+    /// - Parameter recordingConsent: the consent that the parameters give or refuse, if they have
+    ///   one.
     private func parameters(
         of start: TelephoneStart, _ place: SessionPlaceHeld, recordingConsent: inout Bool?,
         _ host: any FrontHost

@@ -113,7 +113,7 @@ extension TelephoneFront: Front {
         }
     }
 
-    /// Audio of the caller: what is in turn is heard.
+    /// Takes audio of the caller: the session hears the part whose turn it is.
     private func hear(
         _ audio: UnsafeRawBufferPointer, chunk: Int?, of live: LiveSession,
         _ connection: Connection, _ host: any FrontHost
@@ -195,7 +195,7 @@ extension TelephoneFront: Front {
                 host.metrics.add(.callsCleared)
                 host.send(as: .text, on: connection, writer.clear)
             }
-            // Dropping what is queued does not end a pause.
+            // Dropping the queue does not end a pause.
             if takeContinuation() { host.send(as: .text, on: connection, writer.goOn) }
         }
     }

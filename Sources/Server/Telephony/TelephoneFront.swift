@@ -29,7 +29,7 @@ final class TelephoneFront {
     private(set) var writer: LineWriter?
     /// The order of the caller's audio.
     var order = MediaOrder()
-    /// Keys of the caller that become a turn; nil: they become none.
+    /// Keys of the caller that become a turn. Nil where keys become no turn.
     private(set) var keypad: Keypad?
     /// How often the carrier's queue was cleared.
     private var generation: UInt32 = 0
@@ -41,11 +41,12 @@ final class TelephoneFront {
     private var isPaused = false
     /// Whether the carrier's queue takes more audio.
     private var hasRoom = true
-    /// The language that a carrier recognises and speaks; nil: the one that it begins with.
+    /// The language that a carrier recognises and speaks. Where nil, it is the one that it begins
+    /// with.
     private var language: String?
     /// Responses outside the conversation, whose words are not for the caller.
     private var unspoken: [String] = []
-    /// Makes the words of the reply that is written what a voice says.
+    /// Turns the reply's text into the words that a voice speaks.
     private var speech = SpokenMarkdown()
 
     /// A line whose call has not begun.
@@ -59,17 +60,18 @@ final class TelephoneFront {
 
     /// Bytes of the object itself.
     private static let objectBytes = HeapBlock.object(TelephoneFront.self)
-    /// Bytes of all of it.
+    /// Bytes of the whole front.
     var heldBytes: Int {
         Self.objectBytes + (call?.heapBytes ?? 0) + (writer?.heapBytes ?? 0) + order.heapBytes
             + (keypad?.digits.heapBytes ?? 0) + unspoken.heapBytes
             + language.heapBytes + speech.heapBytes
     }
 
-    /// When the line must be looked at though nothing comes; nil: never.
+    /// When the line must be handled although no bytes come, or nil where it never must.
     var deadline: Instant? { keypad?.due }
 
-    /// Takes who seeks the place of the session that begins; nil: the call has begun.
+    /// Takes the seeker of the place of the session that begins, or returns nil where the call has
+    /// begun.
     func takeSeeker() -> PlaceSeeker? { seeker.take() }
 
     /// The call has begun.
@@ -91,7 +93,7 @@ final class TelephoneFront {
             generation: generation)
     }
 
-    /// Whether a mark that came back says what was heard.
+    /// Whether a mark that came back shows how much was heard.
     func isCurrent(_ mark: PlayoutMark) -> Bool { mark.generation == generation }
 
     /// Audio is to be sent: whether the carrier must be told before.
@@ -122,7 +124,8 @@ final class TelephoneFront {
         return isPaused
     }
 
-    /// The carrier says whether its queue takes more audio: whether that is news.
+    /// Notes whether the carrier's queue takes more audio.
+    /// - Returns: whether that has changed.
     func note(hasRoom: Bool) -> Bool {
         defer { self.hasRoom = hasRoom }
         return hasRoom != self.hasRoom
@@ -140,18 +143,18 @@ final class TelephoneFront {
         return true
     }
 
-    /// More of the reply is written.
-    /// - Returns: what the carrier is to say of it; may be empty.
+    /// Takes more of the reply.
+    /// - Returns: the text that the carrier is to speak now. It may be empty.
     func speak(_ words: String) -> String { speech.append(words) }
 
-    /// A message of the reply is complete.
-    /// - Returns: the rest of what there is to say.
+    /// Ends a message of the reply.
+    /// - Returns: the rest of the text to speak.
     func endSpeaking() -> String { speech.finish() }
 
     /// Whether the words of a response are for the caller.
     func speaks(_ responseID: String) -> Bool { !unspoken.contains(responseID) }
 
-    /// A response outside the conversation begins. A session has few of them at once.
+    /// Notes that a response outside the conversation begins. A session has few of them at once.
     func begin(unspoken responseID: String) { unspoken.append(responseID) }
 
     /// A response is over.
@@ -178,7 +181,7 @@ struct Keypad {
 
     /// The keys so far.
     private(set) var digits = ""
-    /// When the pause is over; nil: no key waits.
+    /// When the pause is over, or nil where no key waits.
     private(set) var due: Instant?
 
     /// A key was pressed.

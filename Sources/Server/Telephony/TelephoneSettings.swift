@@ -7,13 +7,13 @@ import Session
 public struct TelephoneSettings: Sendable {
     /// None: a carrier's route is there only where it is asked for.
     public var carriers: [TelephoneCarrier] = []
-    /// Nil: the host of the request, which a proxy may have changed.
+    /// None: the URL has the host of the request, which a proxy may have changed.
     public var url: String?
-    /// Nil: no path has a secret.
+    /// None: no path has a secret.
     public var secret: String?
-    /// Nil: Twilio's signatures are not checked.
+    /// None: Twilio's signatures are not checked.
     public var twilioAuthToken: String?
-    /// Nil: Plivo's signatures are not checked.
+    /// None: Plivo's signatures are not checked.
     public var plivoAuthToken: String?
 
     static let settings: [Setting<Self>] = [
@@ -53,7 +53,7 @@ public struct TelephoneSettings: Sendable {
             """),
     ]
 
-    /// What can be guessed over the network, by its option.
+    /// The secrets that can be guessed over the network, by their options.
     var secrets: [(option: String, text: String?)] {
         [
             ("telephone-secret", secret), ("twilio-auth-token", twilioAuthToken),

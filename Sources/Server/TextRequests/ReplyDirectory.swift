@@ -60,8 +60,9 @@ package final class ReplyDirectory: Sendable {
         }
 
         /// The chat whose reply makes room for a new one of an owner; nil where none may. The owner
-        /// with the most replies loses its oldest complete one. A reply that is on its way goes
-        /// only where its owner has more than its share, and never for one of the same owner.
+        /// with the most replies loses its oldest complete one. A reply that is on its way is
+        /// dropped only where its owner has more than its share, and never for one of the same
+        /// owner.
         func chatToEvict(for owner: SHA256Digest?) -> ChatKey? {
             let own = count(of: owner)
             var found: (chat: ChatKey, rank: (Int, Int, UInt64))?
@@ -88,9 +89,9 @@ package final class ReplyDirectory: Sendable {
     package var count: Int { state.withLock { $0.places.count } }
 
     /// A reply of a chat begins; the chat's last one cannot be resumed any more. Where all places
-    /// are taken, the owner with the most replies makes room, if it has at least as many as this
-    /// one. Where no reply may go, this one cannot be resumed. Searches all replies then: 10 µs
-    /// with the 256 of the default.
+    /// are taken, the owner with the most replies loses one, if it has at least as many as this
+    /// owner. Where no reply may be dropped, the new one cannot be resumed. Searches all replies
+    /// then: 10 µs with the 256 of the default.
     /// - Returns: the reply that lost its place.
     func insert(_ log: ReplyLog, of chat: ChatKey) -> ReplyLog? {
         state.withLock { state in
@@ -123,7 +124,7 @@ package final class ReplyDirectory: Sendable {
         }
     }
 
-    /// A reply is not needed any more.
+    /// Removes a reply that is not needed any more.
     func remove(_ log: ReplyLog, of chat: ChatKey) {
         state.withLock { state in
             if state.contains(log, of: chat) { _ = state.remove(chat) }

@@ -45,7 +45,7 @@ final class ReplyLog: Sendable {
         /// Whether it can use nothing before the end.
         let needsAll: Bool
         var part = 0
-        /// Bytes of that part that are read.
+        /// How many bytes of that part were read.
         var offset = 0
         var readBytes = 0
         var isWaiting = false
@@ -141,7 +141,7 @@ final class ReplyLog: Sendable {
         state.withLock { $0.places.append(Place(waiter: waiter, needsAll: needsAll)) }
     }
 
-    /// A client wants no more of the reply. Its owner ends it.
+    /// Asks the owner to end the reply, of which a client wants no more.
     func askToStop() {
         state.withLock { $0.isStopWanted = true }
         review()
@@ -181,7 +181,7 @@ final class ReplyLog: Sendable {
         return parts
     }
 
-    /// The next part, or what is new of the last one, which may still grow.
+    /// The next part, or the new piece of the last one, which may still grow.
     private static func takeNext(_ state: inout State, _ index: Int) -> ReplyPart? {
         while state.places[index].part < state.parts.count {
             let (number, offset) = (state.places[index].part, state.places[index].offset)

@@ -1,8 +1,8 @@
-// Answers that come later and in pieces on a shard's HTTP connections: moves what TextAnswer makes of
-// a ReplyLog into the send buffer, as fast as the client reads. ShardTextRequests owns the reply and
+// Answers that come later and in pieces on a shard's HTTP connections: moves TextAnswer's form of a
+// ReplyLog into the send buffer, as fast as the client reads. ShardTextRequests owns the reply and
 // asks the model.
 //
-// Invariant: of an answer at most `answerWindow` bytes and one piece wait in the send buffer; the
+// Invariant: at most `answerWindow` bytes of an answer and one piece wait in the send buffer; the
 // rest waits in the log, whose owner then pauses the model.
 
 import Codec
@@ -37,12 +37,12 @@ extension Shard {
         perform(.rearm, on: connection)
     }
 
-    /// More of the reply that a connection waits for is there.
+    /// Continues an answer: more of the reply that its connection waits for has come.
     func continueAnswer(of token: EventToken) {
         if let connection = connections[token] { continueAnswer(on: connection) }
     }
 
-    /// Moves as much of the reply into the send buffer as is there and has room.
+    /// Moves the reply into the send buffer, as far as it has come and there is room.
     private func continueAnswer(on connection: Connection) {
         while connection.state == .http, let answer = connection.http?.reply {
             guard connection.output.count < answerWindow else {
@@ -86,7 +86,7 @@ extension Shard {
         answer.log.removeReader(answer.reader)
     }
 
-    /// No byte was sent for a while, or the client does not read.
+    /// Handles an answer of which no byte was sent for a while, or whose client does not read.
     func handleAnswerSilence(_ answer: TextAnswer, on connection: Connection) {
         if answer.handleSilence(
             at: peerClock, patience: configuration.connection.slowReaderTimeout)

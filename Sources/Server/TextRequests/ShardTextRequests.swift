@@ -12,7 +12,7 @@ extension Shard {
 
     /// Answers a request for a reply.
     /// - Parameter fields: the fields that the answer gets in any case.
-    /// - Returns: the answer where it comes at once; nil: the reply is on its way.
+    /// - Returns: the answer where it comes at once, or nil where the reply is on its way.
     func beginText(
         _ request: HTTPRequest, _ front: TextFront, by caller: Caller, fields: HTTPFields,
         on connection: Connection
@@ -189,8 +189,8 @@ extension Shard {
         return nil
     }
 
-    /// Ends the reply of a chat that is on its way. The words that it has can still be resumed. Where
-    /// there is none, there is nothing to do: it may have ended while the client asked.
+    /// Ends the reply of a chat that is on its way. The words so far can still be resumed. Where no
+    /// reply is on its way, there is nothing to do: it may have ended while the client asked.
     private func stopText(
         _ request: HTTPRequest, by caller: Caller, on connection: Connection
     ) -> HTTPResponse? {
@@ -226,7 +226,7 @@ extension Shard {
 
     // MARK: Its life
 
-    /// Looks at a request whose readers have come, gone, or read.
+    /// Reviews a request whose readers have come, gone, or read.
     func reviewTextRequest(at token: EventToken) {
         guard let request = textRequests[token] else { return }
         if request.log.status.isStopWanted { stop(request) }
@@ -272,7 +272,7 @@ extension Shard {
         review(request)
     }
 
-    /// Ends a reply at what is there of it, as its client has asked.
+    /// Ends a reply where it is now, as its client has asked.
     private func stop(_ request: TextRequest) {
         request.end(.finished(.cancelled, ResponseUsage()))
     }

@@ -21,7 +21,7 @@ final class TextAnswer {
     /// The chat by which the reply can be found again, or nil.
     let chat: ChatKey?
     private var style: Style
-    /// Fields of the answer, those of its style aside.
+    /// Fields of the answer, except those of its style.
     private let fields: HTTPFields
     /// Whether the connection may have another request.
     let keepAlive: Bool
@@ -56,8 +56,8 @@ final class TextAnswer {
 
     // MARK: Writing
 
-    /// Writes what is sent before the first part. Of the UI message stream that is its beginning:
-    /// the page gets the message's id, and a sign that the server answers.
+    /// Writes what is sent before the first part. In the UI message stream that is the stream's
+    /// beginning: the page gets the message's id, and a sign that the server answers.
     func begin(into bytes: inout ByteWriter) {
         guard case .uiMessages(var writer) = style else { return }
         writeHead(into: &bytes)
@@ -162,7 +162,7 @@ final class TextAnswer {
 
     // MARK: Time
 
-    /// So much waits to be sent that no more is read from the log.
+    /// Notes that so many bytes wait to be sent that no more are read from the log.
     /// - Returns: whether that is new.
     func noteStall(at now: Instant) -> Bool {
         guard stalledSince == nil else { return false }
@@ -170,13 +170,13 @@ final class TextAnswer {
         return true
     }
 
-    /// The client has read what waited.
+    /// Notes that the client has read the bytes that waited.
     func noteProgress() { stalledSince = nil }
 
-    /// When the connection must next be looked at, by the peers' clock.
+    /// When the connection must next be handled, by the peers' clock.
     /// - Parameters:
-    ///   - interval: the silence after which the client is sent something.
-    ///   - patience: how long it may read nothing.
+    ///   - interval: the silence after which a sign of life is sent to the client.
+    ///   - patience: how long the client may read nothing.
     func deadline(ping interval: Duration, patience: Duration) -> Instant {
         let ping = lastSent + interval
         guard let stalledSince else { return ping }

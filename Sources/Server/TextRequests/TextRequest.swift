@@ -37,7 +37,8 @@ final class TextRequest {
     let chat: ChatKey?
     /// The address that asked.
     let client: NetworkAddress
-    /// The question about an ended session that it is, whose answer no connection reads; nil: it is none.
+    /// The question about an ended session, where the request is one. No connection reads its
+    /// answer.
     let afterCall: AfterCallRequest?
     /// Places of the reply's calls by the output index of their items, in the order of their start.
     var calls: [Int] = []
@@ -82,7 +83,7 @@ final class TextRequest {
 
     // MARK: Parts
 
-    /// The session shows an event: what it means for the reply goes into the log.
+    /// Takes an event that the session shows, and adds its meaning for the reply to the log.
     func take(_ event: ServerEvent) {
         for part in parts(of: event) { waiters += log.append(part) }
     }
@@ -92,7 +93,7 @@ final class TextRequest {
         for waiter in log.append(part) { waiter.wake(waiter.reader.token) }
     }
 
-    /// Takes the readers that wait for what has come.
+    /// Takes the readers that wait for the parts that have come.
     func takeWaiters() -> [ReplyLog.Waiter] {
         defer { waiters = [] }
         return waiters

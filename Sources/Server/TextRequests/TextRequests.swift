@@ -23,8 +23,7 @@ import Session
 struct TextRequestActions: OptionSet, Hashable {
     let rawValue: UInt8
 
-    /// The work is done, or not wanted any more: end its agents, and give back what it has
-    /// reserved.
+    /// The work is done, or no longer wanted: end its agents, and give back its reservations.
     static let endWork = TextRequestActions(rawValue: 1 << 0)
     /// The model waits for a reader.
     static let pauseModel = TextRequestActions(rawValue: 1 << 1)
@@ -50,7 +49,7 @@ enum TextRequestDue: Equatable {
 
 /// The text requests of one shard, by token.
 struct TextRequests {
-    /// Made for the first request, as many servers get none.
+    /// Made for the first request, because many servers never get one.
     lazy var parser = ChatRequestParser()
     private let maxUnreadBytes: Int
     private let resumeTimeout: Duration
@@ -153,7 +152,7 @@ struct TextRequests {
         return .session
     }
 
-    /// When a request must be looked at; nil: when something happens to it.
+    /// When a request must be handled, or nil where only an event concerns it.
     func deadline(of request: TextRequest, after now: Instant) -> Instant? {
         guard request.phase != .complete else { return request.expiry }
         let session = request.live.session.nextDeadline(after: now)

@@ -1,8 +1,8 @@
 // A stream of bytes to a Redis server or another node on the shard's event loop. libcurl resolves the
 // name, connects and makes TLS; then its socket is read and written here. No protocol lives here.
 //
-// libcurl has all of that and does none of it in a way that blocks. The alternative was a resolver
-// on the worker threads and a second user of OpenSSL's client side.
+// libcurl does all of that without blocking. The alternative was a resolver on the worker threads
+// and a second user of OpenSSL's client side.
 //
 // Invariant: confined to the loop's thread. libcurl is never entered from one of its callbacks.
 // After `close()` no descriptor is watched and no callback comes.
@@ -34,14 +34,14 @@ final class OutgoingSocket {
 
     /// The outcome of a read.
     enum Received: Equatable {
-        /// So many bytes, 1 or more.
+        /// The number of bytes, 1 or more.
         case bytes(Int)
         case nothing
         case lost(String)
     }
 
     private(set) var state = State.connecting
-    /// When libcurl wants a call of `handleTimer()`; nil: not.
+    /// When libcurl needs a call of `handleTimer()`, or nil where it needs none.
     private(set) var deadline: Instant?
     private unowned let owner: any OutgoingSocketOwner
     private var multi: UnsafeMutableRawPointer?
@@ -58,9 +58,10 @@ final class OutgoingSocket {
 
     /// Begins to connect.
     /// - Parameters:
-    ///   - url: `http://HOST:PORT`, or with `https` for TLS; nothing is sent but what `send` gets.
+    ///   - url: `http://HOST:PORT`, or with `https` for TLS. Nothing is sent but the bytes that
+    ///     `send` gets.
     ///   - authorities: PEM file of the authorities that the server's certificate is checked
-    ///     against; nil: the system's.
+    ///     against. The default is the system's.
     init(to url: String, authorities: String?, owner: any OutgoingSocketOwner) {
         self.owner = owner
         errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
@@ -198,7 +199,7 @@ final class OutgoingSocket {
         }
     }
 
-    /// Only noted here: libcurl may not be entered from its own callback.
+    /// Only notes the time: libcurl may not be entered from its own callback.
     private func handleCurlTimer(milliseconds: Int) {
         deadline = milliseconds < 0 ? nil : owner.now + .milliseconds(milliseconds)
     }
@@ -209,8 +210,8 @@ final class OutgoingSocket {
 
     // MARK: Bytes
 
-    /// Reads what is there. Read until nothing is left: the loop does not report what TLS has
-    /// already decrypted.
+    /// Reads the bytes that have come. Call it until it returns none: the loop does not report what
+    /// TLS has already decrypted.
     func receive(into buffer: UnsafeMutableRawBufferPointer) -> Received {
         guard let easy, state == .open else { return .nothing }
         var count = 0
@@ -223,8 +224,8 @@ final class OutgoingSocket {
         }
     }
 
-    /// Writes what there is room for; the loop reports when there is more.
-    /// - Returns: how many bytes; nil: the connection is lost.
+    /// Writes the bytes that there is room for. The loop reports when there is more room.
+    /// - Returns: how many bytes were written, or nil where the connection is lost.
     func send(_ bytes: UnsafeRawBufferPointer) -> Int? {
         guard let easy, state == .open, bytes.count > 0 else { return 0 }
         var count = 0

@@ -39,7 +39,8 @@ public enum ServiceProxy: Equatable, Sendable, LosslessStringConvertible {
         }
     }
 
-    /// libcurl's option `CURLOPT_PROXY`; nil: it is not set, and libcurl reads the variables.
+    /// libcurl's option `CURLOPT_PROXY`. Where nil, it is not set, and libcurl reads the
+    /// environment variables.
     public var curlOption: String? {
         switch self {
         case .environment: nil

@@ -1,6 +1,6 @@
 // The memory of the upstream requests of one session, or of one text request: libcurl's allocations
-// for them, and our side of each transfer. A session's requests share one account, which exists
-// while one of them does.
+// for them, and our side of each transfer. A session's requests share one account, which exists as
+// long as one of the requests.
 //
 // A connection that libcurl keeps for the next request is charged to the owner of the request that
 // made it, and to the shared account after that. Where several requests share one connection
@@ -18,19 +18,19 @@ final class UpstreamCharge {
     /// Bytes of all parts.
     var heldBytes: Int { account.heldBytes + ownBytes + NativeMemory.blockBytes(of: self) }
 
-    /// A transfer begins, with so many bytes of its own.
+    /// Charges a transfer that begins, with its own bytes.
     func handleBeginning(ownBytes: Int) {
         transfers += 1
         self.ownBytes += ownBytes
     }
 
-    /// A transfer has ended.
+    /// Ends the charge of a transfer.
     func handleEnd(ownBytes: Int) {
         transfers -= 1
         self.ownBytes -= ownBytes
         assert(transfers >= 0 && self.ownBytes >= 0)
     }
 
-    /// More of an answer waits for its consumer, or less.
+    /// Changes the bytes of answers that wait for their consumers.
     func addPending(_ bytes: Int) { ownBytes += bytes }
 }

@@ -12,7 +12,7 @@ import Synchronization
 
 /// Limits of one shard's upstream transfers.
 package struct UpstreamLimits: Equatable, Sendable {
-    /// Transfers at once. 10,000: as many turns as a shard can have in flight.
+    /// Transfers at once. 10,000: a shard can have that many turns in flight.
     package var maxTransfers = 10_000
     /// Bytes of one answer that wait for a slow consumer before the transfer is paused, which
     /// stops the sender through TCP or HTTP/2 flow control. 64 KiB: seconds of any model's text.
@@ -40,10 +40,11 @@ package struct UpstreamLimits: Equatable, Sendable {
 package final class UpstreamHTTP: @unchecked Sendable {
     /// Limits of this client.
     package let limits: UpstreamLimits
-    /// PEM file of the authorities that services' certificates are checked against; nil: the
-    /// system's.
+    /// PEM file of the authorities that services' certificates are checked against. The default is
+    /// the system's.
     private let authorities: String?
-    /// libcurl's option for the proxy of services; nil: the variables decide. See `ServiceProxy`.
+    /// libcurl's option for the proxy of services. Where nil, the environment variables decide. See
+    /// `ServiceProxy`.
     private let proxy: String?
     private unowned let loop: any UpstreamEventLoop
     let executor: any TaskExecutor
@@ -194,7 +195,8 @@ package final class UpstreamHTTP: @unchecked Sendable {
         armTimer()
     }
 
-    /// Drops what has come of an answer and what comes until the transfer ends. Any thread.
+    /// Drops the bytes of an answer that have come, and those that will come until the transfer
+    /// ends. Any thread.
     func skipRest(of transfer: UpstreamTransfer) {
         guard isOnLoopThread else {
             Task(executorPreference: executor) { self.skipRest(of: transfer) }
@@ -349,7 +351,7 @@ package final class UpstreamHTTP: @unchecked Sendable {
         }
     }
 
-    /// Only noted here: libcurl may not be entered from its own callback.
+    /// Only notes the time: libcurl may not be entered from its own callback.
     private func handleCurlTimer(milliseconds: Int) {
         curlDeadline = milliseconds < 0 ? nil : loop.now + .milliseconds(milliseconds)
     }

@@ -4,7 +4,7 @@ import Session
 
 /// Settings of requests to services.
 public struct UpstreamSettings: Sendable {
-    /// Nil: the system's authorities. New connections read the file again.
+    /// None: the system's authorities count. New connections read the file again.
     public var authorities: String?
     /// The variables decide, as for other programs of the machine.
     public var proxy = ServiceProxy.environment

@@ -41,8 +41,8 @@ extension UpstreamTransfer {
         // Without this option libcurl reads the variables http_proxy, https_proxy and all_proxy.
         if let proxy = request.usesProxy ? proxy : "" { setText(CURLOPT_PROXY, proxy) }
         setNumber(CURLOPT_NOSIGNAL, 1)
-        // Otherwise removing a transfer whose name is still being resolved waits for the resolver's
-        // thread, and with it the whole shard.
+        // Otherwise removing a transfer whose name is still being resolved would wait for the
+        // resolver's thread, and block the whole shard.
         setNumber(CURLOPT_QUICK_EXIT, 1)
         setNumber(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         setNumber(CURLOPT_BUFFERSIZE, receiveBufferBytes)

@@ -55,9 +55,10 @@ final class UpstreamTransfer: @unchecked Sendable {
     /// Whether one of the host's addresses was not public.
     private var wasConfined = false
     private let timeout: Duration
-    /// When it times out even if it is active; nil: never. Pauses move it on.
+    /// When it times out even if it is active, or nil where it never does. Pauses move this time
+    /// on.
     private var lastInstant: Instant?
-    /// When it ends without an error, because its answer is complete; nil: it is not.
+    /// When it ends without an error, because its answer is complete. Nil where it is not complete.
     private var expectedEnd: Instant?
     /// Whether the rest of its body is not read.
     private var skipsRest = false
@@ -73,7 +74,7 @@ final class UpstreamTransfer: @unchecked Sendable {
     private var retryAfterSeconds = 0
     /// The answer's `Content-Type`; nil where there is none.
     private(set) var contentType: String?
-    /// Where a redirect points; nil: the answer is none.
+    /// Where the answer redirects to, or nil where it is no redirect.
     private(set) var location: String?
     /// The field of the head that the request wants to keep, and its value.
     private let keptHeader: String?
@@ -87,7 +88,7 @@ final class UpstreamTransfer: @unchecked Sendable {
     @exclusivity(unchecked) private var pendingBytes = 0 {
         didSet { charge.addPending(pendingBytes - oldValue) }
     }
-    /// Since when it has been paused for a slow consumer; nil: it is not paused.
+    /// Since when it has been paused for a slow consumer, or nil where it is not paused.
     private var pausedSince: Instant?
     private var isPaused: Bool { pausedSince != nil }
     /// When bytes last came, or when the transfer was last resumed. Each piece moves it, the
@@ -196,7 +197,7 @@ final class UpstreamTransfer: @unchecked Sendable {
     /// its edge does not switch at every piece.
     var shouldResume: Bool { isPaused && pendingBytes <= maxBufferedBytes / 2 }
 
-    /// The transfer is about to go on. The pause does not count as the service's time.
+    /// Handles the end of a pause, which does not count as the service's time.
     func handleResume() {
         guard let pausedSince = pausedSince.take() else { return }
         lastActivity = loop.now
@@ -214,14 +215,14 @@ final class UpstreamTransfer: @unchecked Sendable {
         chunkWaiter.take()?.resume(with: error.map { .failure($0) } ?? .success(nil))
     }
 
-    /// A cancellation after the end drops the pieces that wait.
+    /// Drops the pieces that wait, where the transfer was cancelled after its end.
     func discardIfCancelled(_ outcome: Outcome) {
         guard case .cancelled = outcome else { return }
         stage = .ended(.cancelled)
         dropPending()
     }
 
-    /// An address of the host is not public. Another address of it may be.
+    /// Notes that an address of the host is not public. Another address of it may be.
     func handlePrivateAddress() { wasConfined = true }
 
     /// The outcome for libcurl's result.
@@ -346,7 +347,7 @@ extension UpstreamTransfer {
         return lastInstant.map { min($0, deadline) } ?? deadline
     }
 
-    /// No consumer reads what has come, nor what comes.
+    /// Skips the rest: no consumer reads the bytes that have come, or that will come.
     func skipRest() {
         skipsRest = true
         dropPending()

@@ -1,4 +1,5 @@
-// Which WebSocket messages are compressed, and what a compressed message of a client may stand for.
+// Which WebSocket messages are compressed, and how large a client's compressed message may be once
+// inflated.
 
 import Session
 

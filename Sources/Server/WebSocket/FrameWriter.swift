@@ -1,5 +1,5 @@
-// Puts WebSocket frames into a send buffer. Where the buffer's last chunk has room, which is the usual
-// case, header and payload are one piece; else the payload follows the header.
+// Puts WebSocket frames into a send buffer. Where the buffer's last chunk has room, which is the
+// usual case, header and payload are one piece. Otherwise the payload follows the header.
 //
 // Not here: limits of the buffer, compression, and when it is flushed.
 

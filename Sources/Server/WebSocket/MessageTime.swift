@@ -15,17 +15,18 @@ import Session
 
 /// The time for messages in one tick.
 struct MessageTime {
-    /// 1 ms: what comes meanwhile waits no longer, and the rest of a tick costs little beside it.
+    /// 1 ms: input that comes meanwhile waits no longer than that, and the rest of a tick costs
+    /// little beside it.
     static let nanosecondsPerTick = Int64(1_000_000)
-    /// The weight of the messages between two looks at the clock. 16: the looks cost little beside so
-    /// many.
+    /// The weight of the messages between two looks at the clock. 16: beside this many messages the
+    /// looks cost little.
     private static let weightPerLook = 16
     /// The same once the time is over. 2: a message and the request for a reply to it.
     private static let weightOverTime = 2
 
     /// When the messages of the tick began to be handled.
     private var began = Instant(nanoseconds: 0)
-    /// When the time of the connection whose messages are handled is over.
+    /// When the time is over of the connection whose messages are being handled.
     private var end = Instant(nanoseconds: 0)
     /// Whether the tick's time is over.
     private var isOver = false
@@ -37,10 +38,10 @@ struct MessageTime {
         endShares()
     }
 
-    /// One of the connections that the tick before has left has its turn.
+    /// Begins the turn of a connection that the tick before has left.
     /// - Parameters:
-    ///   - position: how many of them have had it.
-    ///   - count: how many there are.
+    ///   - position: how many of these have had their turn.
+    ///   - count: how many of these there are.
     mutating func beginShare(_ position: Int, of count: Int) {
         let share = Self.nanosecondsPerTick * Int64(position + 1) / Int64(count)
         end = Instant(nanoseconds: began.nanoseconds + share)
@@ -59,8 +60,8 @@ struct MessageTime {
         return isOver
     }
 
-    /// Whether so much was handled that the clock is to be looked at. A message weighs what it counts as,
-    /// and one for each KiB.
+    /// Whether enough was handled to look at the clock. The weight of a message is the number of
+    /// messages that it counts as, plus one for each KiB.
     func needsLook(after messages: Int, bytes: Int) -> Bool {
         messages + bytes >> 10 >= (isOver ? Self.weightOverTime : Self.weightPerLook)
     }

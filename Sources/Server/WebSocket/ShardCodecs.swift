@@ -5,7 +5,7 @@ import Codec
 import Session
 
 extension Shard {
-    /// A second or more has passed, of which the shard worked this share.
+    /// Takes the share of the time, a second or more, in which the shard worked.
     func handleLoad(_ share: Double, seconds: Int) {
         // A shard that has slept for long has been calm for as long.
         for _ in 0..<min(seconds, EncodingRelief.most * EncodingRelief.calmSeconds) {

@@ -73,7 +73,7 @@ final class ShardCompression {
         return contexts
     }
 
-    /// The contexts go with their connection.
+    /// Releases the contexts of a connection that ends.
     func release(_ contexts: CompressionContexts) { contextBytes -= contexts.bytes }
 
     /// Whether an event of this many bytes is worth compressing for a connection.
@@ -146,7 +146,7 @@ extension Shard {
         return share
     }
 
-    /// Sends a message compressed where that makes it smaller, else as it is.
+    /// Sends a message compressed where that makes it smaller, otherwise as it is.
     func sendDeflated(
         _ opcode: WebSocketOpcode, _ payload: UnsafeRawBufferPointer, on connection: Connection
     ) {

@@ -20,7 +20,7 @@ extension Shard {
     }
 
     /// Keeps bytes for the next tick. A function of its own, so that `receiveMessages` is small enough
-    /// to be inlined: else an echo takes 30 instructions more.
+    /// to be inlined: otherwise an echo takes 30 instructions more.
     @inline(never)
     private func keepPending(_ bytes: UnsafeRawBufferPointer, on connection: Connection) {
         perform(connection.keepPending(Array(bytes)), on: connection)
@@ -74,7 +74,7 @@ extension Shard {
 
     /// Handles messages until the bytes or the connection's share of the tick are used up, or the
     /// connection takes no more. Audio counts by its duration: eight bytes of Opus may stand for
-    /// 120 ms. Of a message that lasts longer than the share, the session keeps the rest.
+    /// 120 ms. If a message lasts longer than the share, the session keeps the rest of it.
     /// - Returns: how many bytes at the end wait for the next tick.
     private func handleMessages(
         in bytes: UnsafeMutableRawBufferPointer, on connection: Connection

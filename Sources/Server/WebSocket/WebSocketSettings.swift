@@ -1,4 +1,4 @@
-// What the messages of a WebSocket client may cost, and how long it may be silent.
+// The most work that the messages of a WebSocket client may cause, and how long it may be silent.
 
 import Codec
 import Session

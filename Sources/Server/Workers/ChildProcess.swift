@@ -11,7 +11,7 @@ import Session
 
 /// Runs a command, and restarts it when it is needed after its end.
 public final class ChildProcess: LineProgram, @unchecked Sendable {
-    /// Bytes of one line of the child. 4 MiB: four times as much as is kept of any answer.
+    /// Bytes of one line of the child. 4 MiB: four times the most that is kept of an answer.
     private static let maxLineBytes = 4 << 20
     /// Bytes that wait for the child to read them.
     private static let maxQueuedBytes = 4 << 20

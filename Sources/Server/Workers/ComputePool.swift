@@ -28,10 +28,10 @@ package struct CallerTag: Hashable, Sendable {
 
     /// The tag of a caller.
     /// - Parameters:
-    ///   - principal: of its credential (`Caller.principal`); nil where no credential tells callers
-    ///     apart. Then the address does.
-    ///   - address: of the client, behind a trusted proxy the one that the proxy names. An IPv6
-    ///     address stands for its /64.
+    ///   - principal: the principal of its credential (`Caller.principal`), or nil where no
+    ///     credential tells callers apart. Then the address does.
+    ///   - address: the client's address. Behind a trusted proxy it is the one that the proxy
+    ///     names. All addresses of an IPv6 /64 count as one.
     package init(principal: SHA256Digest?, address: NetworkAddress) {
         var hasher = Hasher()
         if let principal {
@@ -75,7 +75,8 @@ package struct ComputeJob: Sendable {
     package let evicted: @Sendable () -> Void
 
     /// Creates a job.
-    /// - Parameter evicted: by default it does nothing, for work whose end no task awaits.
+    /// - Parameter evicted: called when the job is evicted. By default it does nothing, for work
+    ///   whose end no task awaits.
     package init(
         run: @escaping @Sendable () -> Void, evicted: @escaping @Sendable () -> Void = {}
     ) {
@@ -87,7 +88,8 @@ package struct ComputeJob: Sendable {
 /// Runs CPU-heavy work on other threads.
 package protocol ComputePool: Sendable {
     /// Takes a job or refuses it. Callers take turns, and within a caller its sessions do.
-    /// - Parameter owner: nil: the server itself, which counts as one caller.
+    /// - Parameter owner: the session that the job is for, or nil for the server itself, which
+    ///   counts as one caller.
     /// - Returns: false when too many jobs wait, or when the job may not wait at all: then neither
     ///   function of the job is called. True: exactly one of them is called, once.
     func submit(_ urgency: JobUrgency, for owner: JobOwner?, _ job: ComputeJob) -> Bool

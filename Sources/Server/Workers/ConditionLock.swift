@@ -42,7 +42,7 @@ package final class ConditionLock: @unchecked Sendable {
     /// - Precondition: the caller is inside `withLock`.
     package func wait() { pthread_cond_wait(condition, mutex) }
 
-    /// The same, for a time at most.
+    /// Waits like `wait()`, for this time at most.
     /// - Precondition: the caller is inside `withLock`.
     package func wait(atMost limit: Duration) {
         let end = MonotonicClock.now + limit

@@ -20,7 +20,7 @@ struct FairJobQueue<Job> {
     }
 
     private struct CallerJobs {
-        /// Nil: the server itself.
+        /// The caller, or nil for the server itself.
         let caller: CallerTag?
         /// In the order of their turns.
         var sessions: [SessionJobs] = []
@@ -58,9 +58,9 @@ struct FairJobQueue<Job> {
         return job
     }
 
-    /// Takes the job out that makes room for one more job of `owner`: the newest of the session
-    /// with the most jobs, of the caller with the most jobs. Among equals the one whose turn is
-    /// last loses its job.
+    /// Removes a job to make room for one more job of `owner`: the newest job of the session with
+    /// the most jobs, of the caller with the most jobs. Among equals, the one whose turn is last
+    /// loses its job.
     /// - Returns: nil where no share is larger than that of `owner` would be.
     mutating func evict(for owner: JobOwner?) -> Job? {
         let own = place(ofCaller: owner)

@@ -97,7 +97,7 @@ struct JobSchedule<Job> {
         return job
     }
 
-    /// A job that was started has run for so long.
+    /// Notes how long a job that was started has run.
     mutating func end(after time: Duration, at now: Instant) {
         tally.running -= 1
         spareTime.spend(time, at: now)

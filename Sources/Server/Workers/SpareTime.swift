@@ -31,7 +31,7 @@ struct SpareTime {
         return balance > .zero
     }
 
-    /// A thread has worked for so long.
+    /// Charges the time that a thread has worked.
     mutating func spend(_ time: Duration, at now: Instant) {
         settle(at: now)
         balance = max(balance - time, .zero - Self.reserve * threads)

@@ -41,8 +41,8 @@ package final class WorkerPool: Sendable {
     /// Runs a job on the next free thread, the jobs of a session in the order of submission. An
     /// awaited job that finds the queue full takes the place of a job whose owner has a larger
     /// share of the queue.
-    /// - Returns: false: the job is not run. The queue is full and no share is larger, a job that is
-    ///   not awaited is shed (JobSchedule), or the pool is shut down.
+    /// - Returns: false where the job is not run: the queue is full and no share is larger, a job
+    ///   that is not awaited is shed (JobSchedule), or the pool is shut down.
     package func submit(
         _ urgency: JobUrgency, for owner: JobOwner?, _ job: ComputeJob
     ) -> Bool { queue.submit(urgency, owner, job) }
