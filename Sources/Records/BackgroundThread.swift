@@ -1,5 +1,5 @@
-// A thread of this layer: it does what the shards must not wait for. Its owner decides what it waits for,
-// and how it ends.
+// A thread of this layer: it does work that the shards must not wait for. Its owner decides what it
+// waits for, and how it ends.
 
 import CLinux
 import Server
@@ -7,11 +7,11 @@ import Synchronization
 
 /// A running thread with a name, which `ps -L` and `top -H` show.
 final class BackgroundThread: Sendable {
-    /// How much nicer than the process a thread is whose work is long, as workers are: event loops have
-    /// priority.
+    /// By how much a thread with long work has a higher niceness than the process, like the
+    /// workers: event loops have priority.
     static let addedNiceness: Int32 = 5
 
-    /// Nil: it was joined.
+    /// The thread, or nil after it was joined.
     private let thread: Mutex<pthread_t?>
 
     /// Starts it. A process that cannot have another thread at its start ends here.

@@ -1,5 +1,5 @@
-// What the receiver of a webhook, or the server that takes recordings, has answered: the evidence for
-// the line of the log about a failure. The body of an answer that is a success means nothing.
+// The answer of the receiver of a webhook, or of the server that takes recordings: the evidence for
+// the log's line about a failure. The body of an answer that is a success means nothing.
 
 import Agents
 import CCurl

@@ -18,7 +18,7 @@ public struct RecordBrowser {
         public let id: String
         /// RFC 3339.
         public let startedAt: String
-        /// RFC 3339; nil: the session has not ended.
+        /// When the session ended (RFC 3339), or nil where it has not.
         public let endedAt: String?
         /// Why it has ended.
         public let endReason: String?
@@ -70,8 +70,8 @@ public struct RecordBrowser {
         }
     }
 
-    /// The record of a session: a JSON document, or one for each server that has had the session, the
-    /// first one first. Empty: there is none.
+    /// The record of a session: a JSON document, or one for each server that has had the session,
+    /// in their order. Empty where there is no record.
     public func documents(_ sessionID: String) throws(RecordError) -> [String] {
         try reading {
             switch source {
@@ -114,7 +114,7 @@ public struct RecordBrowser {
     /// Deletes the record of an ended session, if there is one. In a file, the webhook is written in the same
     /// transaction. For another database it is written first: a deletion without a webhook would be worse
     /// than one that is tried again, whose webhook has the same id.
-    /// - Parameter webhooks: writes the webhook; nil: there is no receiver.
+    /// - Parameter webhooks: writes the webhook, or nil where there is no receiver.
     func delete(
         _ sessionID: String, telling webhooks: DeletionWebhooks? = nil
     ) throws(RecordError) {
@@ -144,14 +144,14 @@ public struct RecordBrowser {
         try overwriting(database) { () throws(SQLiteError) in
             let deleted = try database.run(
                 "DELETE FROM sessions WHERE id = ? AND ended_ms IS NOT NULL", .text(sessionID))
-            // Of an open session everything stays.
+            // Everything of an open session stays.
             guard deleted > 0 else { return }
             try DeletionWebhooks.removeWaiting(sessionID, from: database)
             try webhooks?.write(sessionID, into: database)
         }
     }
 
-    /// One transaction. What it deletes is overwritten in the file, not only forgotten.
+    /// Runs one transaction. Deleted bytes are overwritten in the file, not only marked as free.
     private static func overwriting(
         _ database: SQLiteDatabase, _ body: () throws(SQLiteError) -> Void
     ) throws(SQLiteError) {
@@ -171,7 +171,8 @@ public struct RecordBrowser {
 /// and signs. So it needs neither the URL nor the secret.
 public struct DeletionWebhooks: Sendable {
     let writer: WebhookWriter
-    /// Path of the file that the sender reads. It is that of the records, where they are in a file.
+    /// Path of the file that the sender reads. This is the file of the records, where they are in a
+    /// file.
     let spool: String
 
     /// - Parameter types: the events that the receiver wants.

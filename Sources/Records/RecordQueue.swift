@@ -65,7 +65,7 @@ final class RecordQueue: @unchecked Sendable {
         lock.withLock { bytes -= size }
     }
 
-    /// No more entries come.
+    /// Closes the queue: no more entries come.
     func close() {
         lock.withLock {
             isClosed = true

@@ -8,7 +8,7 @@ public struct RecordSettings: Sendable {
     public enum Destination: Equatable, Sendable {
         /// Nowhere: the file serves webhooks alone.
         case none
-        /// They stay in the file.
+        /// Records stay in the file.
         case file
         /// A PostgreSQL database, by its `postgres://` URL. The file is its spool.
         case postgreSQL(url: String)

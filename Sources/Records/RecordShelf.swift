@@ -18,7 +18,7 @@ public final class RecordShelf: RecordLibrary, @unchecked Sendable {
         let answer: @Sendable (RecordFinding) -> Void
     }
 
-    /// Guards what follows up to `isStopping`; signalled for each question and for the end.
+    /// Guards the properties down to `isStopping`. Signalled for each question and for the end.
     private let lock = ConditionLock()
     private var waiting: [Entry] = []
     private var isStopping = false
@@ -27,14 +27,15 @@ public final class RecordShelf: RecordLibrary, @unchecked Sendable {
     private let recordings: RecordingArchive?
     private let webhooks: DeletionWebhooks?
     private var thread: BackgroundThread?
-    /// Of the thread alone. Nil: it is opened with the next question.
+    /// Only the thread uses it. Where nil, the thread opens it with the next question.
     private var browser: RecordBrowser?
 
     /// Starts the thread. The records are opened with the first question.
     /// - Parameters:
     ///   - place: a path, or a URL that begins with `postgres://`.
-    ///   - recordings: the recordings; nil: there are none.
-    ///   - settings: of the server's records, which say where webhooks of deletions go; nil: none is sent.
+    ///   - recordings: the recordings, if there are any.
+    ///   - settings: of the server's records, which say where webhooks of deletions go. Where nil,
+    ///     none is sent.
     public init(
         _ place: String, recordings: RecordingArchive?, _ settings: RecordSettings? = nil
     ) {
@@ -60,7 +61,7 @@ public final class RecordShelf: RecordLibrary, @unchecked Sendable {
         }
     }
 
-    /// Answers what waits, and ends.
+    /// Answers the questions that wait, and ends.
     public func shutdown() {
         lock.withLock {
             isStopping = true
@@ -76,7 +77,7 @@ public final class RecordShelf: RecordLibrary, @unchecked Sendable {
         browser = nil
     }
 
-    /// Waits for a question; nil: no more come.
+    /// Waits for a question. The result is nil where no more come.
     private func next() -> Entry? {
         lock.withLock {
             while waiting.isEmpty, !isStopping { lock.wait() }
@@ -125,7 +126,7 @@ public final class RecordShelf: RecordLibrary, @unchecked Sendable {
         return .piece(bytes, of: total)
     }
 
-    /// What a deletion has found.
+    /// The result of a deletion.
     private static func finding(of state: RecordBrowser.State) -> RecordFinding {
         switch state {
         case .missing: .missing

@@ -37,7 +37,7 @@ public final class RecordWriter: RecordKeeper, @unchecked Sendable {
     private let webhooks: WebhookSender?
     private let tally = Mutex(Tally())
     private var thread: BackgroundThread?
-    // Of the writer's thread alone.
+    // Only the writer's thread uses it.
     private var lastCare = MonotonicClock.now
     private var lastRetention = 0
     private var isFull = false
@@ -108,8 +108,8 @@ public final class RecordWriter: RecordKeeper, @unchecked Sendable {
     /// Reads the secrets of webhooks anew; a receiver that wanted no more events is asked again.
     public func reload() throws { try webhooks?.reload() }
 
-    /// Writes what waits and ends the threads. Entries that a database or a receiver has not taken
-    /// wait in the file for the next start.
+    /// Writes the entries that wait and ends the threads. Entries that a database or a receiver has
+    /// not taken wait in the file for the next start.
     public func shutdown() {
         queue.close()
         thread?.join()

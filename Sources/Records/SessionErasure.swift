@@ -1,9 +1,9 @@
-// Deleting what is kept of ended sessions. RecordShelf does it for the operator's page and
-// `DELETE /admin/records/ID`, SessionErasure at the command line: of one session by its id, or of all that one
-// caller has had. Both go through `RecordBrowser.erase`.
+// Deletes the records and recordings of ended sessions. RecordShelf does it for the operator's page
+// and `DELETE /admin/records/ID`, SessionErasure at the command line: for one session by its id, or
+// for all sessions of one caller. Both go through `RecordBrowser.erase`.
 //
-// What was uploaded is noted in the folder of recordings (RecordingErasures): the server deletes it. Not
-// reached are recordings in the folders of other servers.
+// Uploaded files are noted in the folder of recordings (RecordingErasures), and the server deletes
+// them. Recordings in the folders of other servers are not reached.
 //
 // Invariant: a session is deleted from the records only after its recordings are gone. Where that fails in
 // between, its record is still listed, and deleting it again finishes the work.
@@ -13,12 +13,12 @@ import Glibc
 import Session
 
 extension RecordBrowser {
-    /// Deletes an ended session: its recordings, its record, and what webhooks have not told of it yet. The
-    /// receiver of webhooks is told.
+    /// Deletes an ended session: its recordings, its record, and its webhooks that were not
+    /// delivered yet. A webhook reports the deletion.
     /// - Parameters:
-    ///   - webhooks: writes the webhook; nil: there is no receiver.
+    ///   - webhooks: writes the webhook, or nil where there is no receiver.
     ///   - removeRecordings: deletes the recordings of the session.
-    /// - Returns: what was kept; nothing is deleted where it is not `ended`.
+    /// - Returns: the session's state. Nothing is deleted where that is not `ended`.
     func erase(
         _ id: String, telling webhooks: DeletionWebhooks?,
         removeRecordings: () throws(RecordError) -> Void
@@ -37,11 +37,11 @@ public struct SessionErasure {
     private let recordings: RecordingFolder?
     private let webhooks: DeletionWebhooks?
 
-    /// Opens what is to be deleted from. Nothing is made where it does not exist.
+    /// Opens the records and the recordings to delete from. It creates neither.
     /// - Parameters:
-    ///   - place: of the records, as `RecordBrowser` takes it.
-    ///   - folder: of the recordings; nil: there are none.
-    ///   - webhooks: tells the receiver of webhooks; nil: there is none.
+    ///   - place: the place of the records, as `RecordBrowser` takes it.
+    ///   - folder: the folder of the recordings, if there is one.
+    ///   - webhooks: writes the webhook, or nil where there is no receiver.
     /// - Throws: `RecordError` where one of them cannot be opened.
     public init(
         _ place: String, recordingsFolder folder: String?, telling webhooks: DeletionWebhooks? = nil

@@ -1,8 +1,8 @@
 // Writes changes of sessions into the file, and keeps it in order: sessions of processes that have
 // ended without saying so, and records that are older than their owner wants.
 //
-// Invariant: what one call writes is there entirely or not at all, with the webhooks that follow from
-// it. A change that is written twice makes no difference.
+// Invariant: the writes of one call happen completely or not at all, with the webhooks that follow
+// from them. A change that is written twice makes no difference.
 
 import Codec
 import Session
@@ -17,7 +17,7 @@ final class RecordDatabase {
     /// The name of this process in the file.
     private let process: String
     private let redaction: RecordRedaction
-    /// Makes the events of webhooks; nil: there are none.
+    /// Makes the events of webhooks, where webhooks are configured.
     private let webhooks: WebhookWriter?
     /// Whether a session's rows are deleted when it has ended: they serve webhooks alone.
     private let forgetsEnded: Bool
@@ -47,7 +47,7 @@ final class RecordDatabase {
             takenAt - (change.takenAt - instant).wholeMilliseconds
         }
 
-        /// Whether nothing of the session's record is to come any more.
+        /// Whether the session's record is complete.
         var isComplete: Bool {
             if case .answered? = change.afterCall { return true }
             return change.end != nil && change.afterCall == nil
@@ -55,9 +55,9 @@ final class RecordDatabase {
     }
 
     /// Writes changes in their order.
-    /// - Parameter takesNewSessions: false: those of sessions that the file does not have are left
-    ///   out, because it is as large as it may be.
-    /// - Returns: how many were left out.
+    /// - Parameter takesNewSessions: false where changes of sessions that the file does not have
+    ///   are left out, because the file has reached its limit.
+    /// - Returns: how many changes were left out.
     func write(_ entries: [Entry], takesNewSessions: Bool = true) throws(SQLiteError) -> Int {
         var leftOut = 0
         try database.transaction { () throws(SQLiteError) in
@@ -108,8 +108,8 @@ final class RecordDatabase {
         if entry.isComplete, forgetsEnded { try delete(change.sessionID) }
     }
 
-    /// Writes the answer about a session that awaits it: it was not deleted meanwhile, and has not gone
-    /// on elsewhere.
+    /// Writes the answer about a session, if that still awaits it: the session was not deleted
+    /// meanwhile, and has not gone on elsewhere.
     private func write(
         _ answer: AfterCallAnswer, of sessionID: String, fence: Int, at time: Int
     ) throws(SQLiteError) {
@@ -126,7 +126,8 @@ final class RecordDatabase {
         if forgetsEnded { try delete(sessionID) }
     }
 
-    /// A later owner of the session replaces what an earlier one has said of it, never the reverse.
+    /// Writes the session. A later owner of it replaces the data of an earlier one, never the
+    /// reverse.
     private func writeSession(_ entry: Entry) throws(SQLiteError) {
         let change = entry.change
         let end = change.end
@@ -188,14 +189,14 @@ final class RecordDatabase {
 
     // MARK: Order
 
-    /// This process is alive.
+    /// Notes that this process is alive.
     func noteAlive(at time: Int) throws(SQLiteError) {
         try database.run(
             "INSERT OR REPLACE INTO processes VALUES (?, ?)", .text(process), .integer(time))
     }
 
-    /// This process ends. Everything is in the file itself then, not in its log, so that a copy of the
-    /// file is complete.
+    /// Notes that this process ends. Then all data are in the file itself, not in its log, so that
+    /// a copy of the file is complete.
     func noteEnd() throws(SQLiteError) {
         try database.run("DELETE FROM processes WHERE name = ?", .text(process))
         _ = try database.rows("PRAGMA wal_checkpoint(TRUNCATE)") { _ in }

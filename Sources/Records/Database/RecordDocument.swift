@@ -20,10 +20,10 @@ struct RecordDocument: Equatable, Sendable {
         var endReason: String?
         var closeCode: Int?
         var endMessage: String?
-        /// JSON: what the session is.
+        /// JSON: the facts of the session.
         var facts: String
         var redaction: String
-        /// JSON: what came of the question about the session; nil: none was asked.
+        /// JSON: the answer to the question about the session, or nil where none was asked.
         var afterCall: String?
     }
 

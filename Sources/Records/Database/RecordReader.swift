@@ -95,7 +95,7 @@ struct RecordReader {
         try database.number("SELECT COUNT(*) FROM sessions WHERE ended_ms IS NOT NULL") ?? 0
     }
 
-    /// The record of a session; nil: there is none.
+    /// The record of a session, if there is one.
     func document(_ sessionID: String) throws(SQLiteError) -> RecordDocument? {
         let heads = try database.rows(
             "SELECT \(Self.headColumns) FROM sessions WHERE id = ?", .text(sessionID),

@@ -54,9 +54,9 @@ final class PostgreSQLConnection {
 
     deinit { PQfinish(handle) }
 
-    /// Runs statements in one transaction, in which each has a limit of time: the operator's, of
-    /// the URL, the role or the database, or else `timeoutSeconds`.
-    /// - Throws: what a statement threw. Nothing of the transaction is left then.
+    /// Runs statements in one transaction, in which each has a time limit: the operator's, set in
+    /// the URL, the role or the database, or otherwise `timeoutSeconds`.
+    /// - Throws: the error of a statement. Then the transaction is rolled back.
     func transaction<Value>(
         _ statements: () throws(PostgreSQLError) -> Value
     ) throws(PostgreSQLError) -> Value {

@@ -29,7 +29,7 @@ final class PostgreSQLForwarder: @unchecked Sendable {
     private var isStopping = false
     private let tally = Mutex((delivered: 0, waiting: 0))
     private var thread: BackgroundThread?
-    // Of the forwarder's thread alone.
+    // Only the forwarder's thread uses it.
     private let spool: SQLiteDatabase
     private var records: PostgreSQLRecords?
     private var pause = retryPauses.first
@@ -54,7 +54,7 @@ final class PostgreSQLForwarder: @unchecked Sendable {
         }
     }
 
-    /// Delivers what the database takes at once, and ends. The rest waits in the spool.
+    /// Delivers the records that the database takes at once, and ends. The rest waits in the spool.
     func shutdown() {
         lock.withLock {
             isStopping = true

@@ -75,7 +75,7 @@ struct PostgreSQLRecords {
             document.json.replacingNUL)
     }
 
-    /// Deletes records of sessions that ended so many days ago.
+    /// Deletes records of sessions that ended at least this many days ago.
     func deleteRecords(olderThanDays days: Int) throws(PostgreSQLError) {
         try connection.transaction { () throws(PostgreSQLError) in
             _ = try connection.run(

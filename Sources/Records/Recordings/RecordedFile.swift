@@ -45,7 +45,7 @@ struct RecordedFile: Equatable, Sendable {
         String(path.dropLast(track.count + 1 + (isComplete ? Self.ending : Self.partEnding).count))
     }
 
-    /// The session that it is of.
+    /// The session that was recorded.
     var sessionID: String { Self.sessionID(of: name[...]) }
 
     /// The session of a recording: its name up to the numbers that RecordingFolder has put behind it.
@@ -79,7 +79,7 @@ struct RecordedFile: Equatable, Sendable {
 
     /// The files of recordings in a folder, in the order of their names. Days that cannot be read are
     /// left out.
-    /// - Parameter sessions: only files of these; nil: all files.
+    /// - Parameter sessions: only files of these. The default is all files.
     static func all(in folder: String, of sessions: Set<String>? = nil) -> [RecordedFile] {
         days(in: folder).flatMap { (try? all(on: $0, in: folder, of: sessions)) ?? [] }
     }
@@ -94,7 +94,7 @@ struct RecordedFile: Equatable, Sendable {
         }.compactMap { RecordedFile($0, on: day, in: folder) }
     }
 
-    /// The complete file of a recording; nil: the folder does not have it.
+    /// The complete file of a recording, or nil where the folder does not have it.
     static func complete(_ name: String, _ track: String, in folder: String) -> RecordedFile? {
         days(in: folder).lazy.compactMap { day in
             RecordedFile("\(name).\(track)\(ending)", on: day, in: folder)
@@ -102,7 +102,8 @@ struct RecordedFile: Equatable, Sendable {
     }
 
     /// Reads a piece of it.
-    /// - Returns: fewer bytes than asked for at its end; nil: it is gone, or cannot be read.
+    /// - Returns: the bytes, which are fewer than asked for at the end of the file, or nil where
+    ///   the file is gone or cannot be read.
     func read(from offset: Int, count: Int) -> [UInt8]? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else { return nil }
@@ -130,7 +131,7 @@ struct RecordedFile: Equatable, Sendable {
         return form.elementsEqual("0000-00-00".utf8)
     }
 
-    /// The wanted names in a folder, in order. What is no folder has none.
+    /// The wanted names in a folder, in order. A path that is no folder has none.
     /// - Throws: where it cannot be read.
     static func entries(
         of folder: String, where isWanted: (String) -> Bool

@@ -33,7 +33,7 @@ public struct RecordedSession: Equatable, Sendable {
 /// Why a recording cannot be read.
 public enum RecordedSessionError: Error, Equatable, Sendable {
     /// The folder has no such recording: there was none, or it was uploaded or removed. It may have
-    /// others of the session.
+    /// other recordings of the session.
     case missing(others: [String])
     /// The session is still being recorded.
     case inProgress

@@ -22,7 +22,7 @@ public struct RecordingSettings: Sendable {
     /// How long complete files are kept after the day on which they began; 0: until they are removed
     /// or uploaded.
     public var days = 0
-    /// Where complete files go; nil: they stay in the folder.
+    /// Where complete files go. Where nil, they stay in the folder.
     public var upload: RecordingUpload?
 
     /// The defaults, with a folder.
@@ -93,7 +93,7 @@ public final class RecordingArchive: RecordingKeeper {
     }
 
     /// Reads a piece of a recording.
-    /// - Returns: its bytes, and those of the whole file; nil: the folder does not have it.
+    /// - Returns: its bytes, and the size of the whole file. Nil where the folder does not have it.
     func read(_ piece: RecordingPiece) -> (bytes: [UInt8], total: Int)? {
         guard
             let file = folder.completeFile(piece.name, piece.side.rawValue),
@@ -102,8 +102,8 @@ public final class RecordingArchive: RecordingKeeper {
         return (bytes, file.bytes)
     }
 
-    /// Deletes the complete recordings of a session, also where they were uploaded, and what is still
-    /// being written of one that has just ended.
+    /// Deletes the complete recordings of a session, also where they were uploaded, and the files
+    /// of one that has just ended and is still being written.
     /// - Throws: where that is not done to the end. Calling it again finishes the work.
     func removeRecordings(of sessionID: String) throws(RecordError) {
         let now = MonotonicClock.now
@@ -116,8 +116,8 @@ public final class RecordingArchive: RecordingKeeper {
         }
     }
 
-    /// Writes what waits and closes all files. Files that are not uploaded yet wait for the next
-    /// start.
+    /// Writes the audio that waits and closes all files. Files that are not uploaded yet wait for
+    /// the next start.
     public func shutdown() {
         for writer in writers { writer.shutdown() }
         removals.shutdown()

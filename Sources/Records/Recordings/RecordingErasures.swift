@@ -1,6 +1,6 @@
-// Deletes what there is of sessions: files in the folder at once, and what was uploaded by notes in
-// `DIR/erase`, an empty file for each. UploadWork answers a note by a DELETE, and removes it then. So a
-// deletion survives restarts, and can be made by a process that is no server.
+// Deletes the recordings of sessions. Files in the folder are deleted at once. For each uploaded
+// file a note is left, an empty file in `DIR/erase`. UploadWork answers a note by a DELETE, and
+// removes it then. So a deletion survives restarts, and a process that is no server can make it.
 //
 // Invariant: the files are removed before the lists are read (UploadList says why). The notes are on
 // the disk when `erase` returns.
@@ -10,7 +10,7 @@ import Glibc
 extension RecordingFolder {
     private var notes: String { "\(path)/erase" }
 
-    /// Removes the complete files of sessions, and notes what was uploaded of them.
+    /// Removes the complete files of sessions, and leaves notes to delete their uploaded files.
     /// - Returns: how many uploaded files are to be deleted.
     /// - Throws: where that is not done to the end. Calling it again finishes the work.
     @discardableResult
@@ -75,7 +75,7 @@ extension RecordingFolder {
     /// Whether a file is still to be deleted.
     func hasNote(of file: UploadedFile) -> Bool { access("\(notes)/\(file.note)", F_OK) == 0 }
 
-    /// An uploaded file is deleted.
+    /// Removes the note of an uploaded file that is deleted.
     func removeNote(of file: UploadedFile) { unlink("\(notes)/\(file.note)") }
 
     /// Has the names in a folder written to the disk, as far as its file system does that.

@@ -7,9 +7,9 @@
 //   DIR/2026-11-23/uploaded                    names of files that were sent elsewhere (UploadList)
 //   DIR/erase/2026-11-23.sess_AbC.user         one that is to be deleted there (RecordingErasures)
 //
-// A file that is being written is locked (flock), so that a process that starts beside another leaves
-// its files alone. Files and folders can be read by their owner only. Whatever has another form of
-// name is not the folder's: it is neither counted, nor sent, nor removed.
+// A file that is being written is locked (flock), so that a process that starts beside another
+// leaves its files alone. Files and folders can be read by their owner only. A file with another
+// form of name is not the folder's: it is neither counted, nor sent, nor removed.
 //
 // Invariant: a name is made of the server's own words and an id of letters, digits, _ and -. No two
 // servers give different recordings the same name, because only the first one of a session has its id
@@ -29,7 +29,7 @@ final class RecordingFolder: Sendable {
     private let maxBytes: Int
     private let bytes = Atomic<Int>(0)
 
-    /// - Parameter maxBytes: what its files may have together; 0: no limit.
+    /// - Parameter maxBytes: the most bytes of its files together. 0 sets no limit.
     /// - Throws: `RecordingFolderError` where the folder cannot be made or written to.
     init(_ path: String, maxBytes: Int) throws(RecordingFolderError) {
         self.path = path
@@ -43,7 +43,7 @@ final class RecordingFolder: Sendable {
     /// Bytes of its files, as far as this process knows.
     var heldBytes: Int { max(0, bytes.load(ordering: .relaxed)) }
 
-    /// Whether so many more bytes may be written.
+    /// Whether this many more bytes may be written.
     func hasRoom(for count: Int) -> Bool { maxBytes == 0 || heldBytes + count <= maxBytes }
 
     /// Files have grown, or shrunk where the number is negative.
@@ -94,7 +94,7 @@ final class RecordingFolder: Sendable {
     /// All files of recordings, complete or not, in the order of their names.
     func files() -> [RecordedFile] { RecordedFile.all(in: path) }
 
-    /// The complete file of a recording; nil: there is none.
+    /// The complete file of a recording, if there is one.
     func completeFile(_ name: String, _ track: String) -> RecordedFile? {
         RecordedFile.complete(name, track, in: path)
     }
@@ -119,9 +119,9 @@ final class RecordingFolder: Sendable {
         return 0
     }
 
-    /// Removes complete files of recordings that began before a day, and the lists of what was uploaded
-    /// of them.
-    /// - Returns: how many recordings' files.
+    /// Removes complete files of recordings that began before a day, and the lists of their
+    /// uploaded files.
+    /// - Returns: the number of recordings whose files were removed.
     func removeRecordings(before day: String) -> Int {
         let old = files().filter { $0.isComplete && $0.day < day }
         for file in old { remove(file.path) }
@@ -139,7 +139,6 @@ final class RecordingFolder: Sendable {
 
 /// Why a folder cannot be used.
 public struct RecordingFolderError: Error, CustomStringConvertible, Sendable {
-    /// What it was to be used for.
     enum Purpose: String {
         case read
         case write = "write to"

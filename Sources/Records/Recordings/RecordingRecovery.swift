@@ -44,7 +44,7 @@ private final class LeftFile {
     private let path: String
     private let descriptor: Int32
     private let byteCount: Int
-    /// Its whole pages; nil: it has none.
+    /// Its whole pages, or nil where it has none.
     private let recovery: OggOpusRecovery?
 
     /// - Returns: nil where a process writes it, or it cannot be read.

@@ -1,8 +1,8 @@
 // Removes recordings: those that are too old, and those whose user has withdrawn the consent after they
 // were complete. Walking a large folder takes time, so that no thread that writes does it.
 //
-// Age removes what is in the folder. A withdrawn consent, and an operator's deletion, reach what was
-// uploaded, too (RecordingErasures).
+// The limit of age removes files in the folder. A withdrawn consent, and an operator's deletion,
+// also reach uploaded files (RecordingErasures).
 //
 // Invariant: only complete files of recordings are removed. A session that asks again and again costs
 // one walk at a time.
@@ -14,7 +14,7 @@ import Session
 
 /// A thread that removes recordings from a folder. Any thread.
 final class RecordingRemovals: @unchecked Sendable {
-    /// Time between two looks for what is too old. An hour: the age counts in days.
+    /// Time between two looks for files that are too old. An hour: the age counts in days.
     private static let interval = Duration.seconds(3_600)
     /// Time after which what could not be removed is tried again. A minute: a disk has failed.
     private static let pause = Duration.seconds(60)
@@ -32,8 +32,9 @@ final class RecordingRemovals: @unchecked Sendable {
     private let logger: Logger
 
     /// - Parameters:
-    ///   - uploads: deletes what was uploaded; nil: nothing is.
-    ///   - days: how long recordings are kept after the day on which they began; 0: for ever.
+    ///   - uploads: deletes uploaded files, or nil where nothing is uploaded.
+    ///   - days: how long recordings are kept after the day on which they began. At 0 they are kept
+    ///     for ever.
     init(
         from folder: RecordingFolder, _ uploads: RecordingUploads?, after days: Int, logger: Logger
     ) {
@@ -71,7 +72,7 @@ final class RecordingRemovals: @unchecked Sendable {
             metadata: ["files": "\(count)"])
     }
 
-    /// Removes what is unwanted, and ends.
+    /// Removes the unwanted files, and ends.
     func shutdown() {
         lock.withLock {
             isStopping = true

@@ -6,13 +6,13 @@ import Codec
 public struct RecordingUpload: Sendable {
     /// The URL that a file's day and name are appended to, with a slash at its end.
     public let url: String
-    /// `ACCESS:SECRET`, for the signature of AWS (version 4); nil: requests are not signed.
+    /// `ACCESS:SECRET`, for the signature of AWS (version 4). Without it, requests are not signed.
     public let key: String?
     /// The region of the signature.
     public let region: String
-    /// A file of certificate authorities; nil: the system's.
+    /// A file of certificate authorities. The default is the system's.
     public let authorities: String?
-    /// libcurl's option for the proxy; nil: the variables decide.
+    /// libcurl's option for the proxy. Without it, the environment variables decide.
     public var proxy: String?
 
     /// Describes a server.

@@ -1,12 +1,12 @@
-// The thread that takes complete files to another server, and deletes there what is not wanted any
-// more. UploadWork decides what is next, UploadConnection makes the requests.
+// The thread that takes complete files to another server, and deletes unwanted files there.
+// UploadWork decides what comes next, UploadConnection makes the requests.
 
 import CLinux
 import Logging
 import Server
 import Session
 
-/// A thread and what waits for it. Any thread.
+/// A thread and its queue. Any thread.
 final class RecordingUploads: @unchecked Sendable {
     /// Guards everything up to `thread`; signalled for each file and for the end.
     private let lock = ConditionLock()
@@ -21,7 +21,7 @@ final class RecordingUploads: @unchecked Sendable {
     /// The thread's own.
     private let work: UploadWork
 
-    /// Starts with what the folder has.
+    /// Starts with the files in the folder.
     /// - Returns: nil where libcurl cannot be used.
     init?(_ upload: RecordingUpload, of folder: RecordingFolder, logger: Logger) {
         guard let connection = UploadConnection(upload) else {
@@ -86,7 +86,7 @@ final class RecordingUploads: @unchecked Sendable {
     }
 
     /// Waits for files, notes, or the next attempt.
-    /// - Returns: whether there are notes; nil: the server stops.
+    /// - Returns: whether there are notes, or nil where the server stops.
     private func takeAdded() -> Bool? {
         lock.withLock {
             while !isStopping {

@@ -25,7 +25,7 @@ final class QueuedBytes: Sendable {
         return false
     }
 
-    /// The bytes do not wait any more.
+    /// Subtracts bytes that do not wait any more.
     func give(_ bytes: Int) { waiting.subtract(bytes, ordering: .relaxed) }
 }
 
@@ -52,9 +52,10 @@ final class RecordingWriter: @unchecked Sendable {
     private let uploads: RecordingUploads?
 
     /// - Parameters:
-    ///   - queued: counts what waits at this thread and at others.
-    ///   - removals: removes what else the folder has of a session.
-    ///   - uploads: is given the files of each recording that is complete; nil: they stay.
+    ///   - queued: counts the chunks that wait at this thread and at others.
+    ///   - removals: removes the other files that the folder has of a session.
+    ///   - uploads: takes the files of each complete recording. Without it, they stay in the
+    ///     folder.
     init(
         _ folder: RecordingFolder, queued: QueuedBytes, removals: RecordingRemovals,
         uploads: RecordingUploads?, logger: Logger
@@ -105,12 +106,12 @@ final class RecordingWriter: @unchecked Sendable {
         while let chunks = takeWaiting() {
             for chunk in chunks { handle(chunk) }
         }
-        // The sessions have ended before; what is still open has lost its end.
+        // The sessions have ended before: a recording that is still open has lost its end.
         for (_, recording) in openRecordings { finish(recording, at: nil) }
         openRecordings = [:]
     }
 
-    /// Waits for chunks; nil: no more come.
+    /// Waits for chunks. The result is nil where no more come.
     private func takeWaiting() -> [RecordingChunk]? {
         lock.withLock {
             while waiting.isEmpty, !isStopping { lock.wait() }
@@ -178,7 +179,8 @@ final class RecordingWriter: @unchecked Sendable {
             tally.writtenBytes += written
             tally.droppedBytes += dropped
         }
-        // The operator may have made room meanwhile. Counting a large folder takes time: not each time.
+        // The operator may have freed space meanwhile. Counting a large folder takes time, so it is
+        // not done each time.
         if dropped > 0, warn("the folder is full or cannot be written to") { folder.recount() }
     }
 
@@ -237,8 +239,8 @@ private final class OpenRecording {
     }
 
     /// Ends both files at the same position.
-    /// - Parameter end: when the recording ended; nil: with the last audio.
-    /// - Returns: those that are there.
+    /// - Parameter end: when the recording ended. By default it ends with the last audio.
+    /// - Returns: the files that exist.
     func finish(at end: Instant?) -> [UploadedFile] {
         user.append(RecordedAudio(), at: nil)
         agent.append(RecordedAudio(), at: nil)

@@ -21,7 +21,7 @@ struct RetryQueue {
     var count: Int { waiting.count }
     /// Whether the last attempt has failed.
     var isFailing: Bool { delay > .zero }
-    /// When the next attempt is due; nil: nothing waits.
+    /// When the next attempt is due, or nil where nothing waits.
     var due: Instant? { waiting.isEmpty ? nil : notBefore }
 
     /// Adds a file behind the others.
@@ -29,7 +29,7 @@ struct RetryQueue {
         if members.insert(file).inserted { waiting.append(file) }
     }
 
-    /// The first one is done.
+    /// Removes the first one, which is done.
     mutating func finishFirst(at now: Instant) {
         members.remove(waiting.removeFirst())
         delay = .zero

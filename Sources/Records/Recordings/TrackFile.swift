@@ -1,8 +1,8 @@
 // One file of a recording while it is written: audio is placed on the timeline, encoded where it is
 // not Opus yet, and appended in whole pages.
 //
-// A write that fails leaves the file as it was before. The audio of these pages, and what else comes
-// in the same chunk, is lost and counted. Its time is filled with silence by the next write that
+// A write that fails leaves the file as it was before. The audio of these pages, and the rest of
+// the same chunk, is lost and counted. Its time is filled with silence by the next write that
 // succeeds.
 //
 // Invariant: the file is a stream of whole pages; the samples that are written never overtake the
@@ -77,7 +77,7 @@ final class TrackFile {
     }
 
     /// Writes more of the side.
-    /// - Parameter now: the time of the shard; nil: nothing more comes.
+    /// - Parameter now: the time of the shard, or nil where nothing more comes.
     func append(_ audio: RecordedAudio, at now: Instant?) {
         isBlocked = false
         track.append(audio)

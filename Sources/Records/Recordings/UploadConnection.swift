@@ -104,14 +104,14 @@ final class UploadConnection: UploadReceiver, @unchecked Sendable {
             reason: result.code == CURLE_OK
                 ? reason : String(cString: curl_easy_strerror(result.code)),
             easy)
-        // As it is: a long name would else be left out, because it could be a key.
+        // As it is: a long name would otherwise be left out, because it could be a key.
         fault?.url += place
         return .refused(fault)
     }
 
     // MARK: Callbacks
 
-    /// What libcurl reads and writes in one request.
+    /// The file that libcurl reads and the answer that it writes in one request.
     private final class Exchange {
         let source: UploadSource?
         let answer = ReceiverAnswer()

@@ -1,5 +1,6 @@
-// The names of what was sent of a day's recordings: `DIR/2026-11-23/uploaded`, a line for each file. By
-// them a deletion knows what is at the other server. One file a day takes no inode for each recording.
+// The names of a day's uploaded recordings: `DIR/2026-11-23/uploaded`, a line for each file. They
+// tell a deletion which files are at the other server. One file a day takes no inode for each
+// recording.
 //
 // Invariant: a name is in the list, and on the disk, before its file is read to be sent. A deletion
 // removes files first and reads the lists then, so that it misses none. A name may be there twice, or
@@ -65,7 +66,7 @@ struct UploadList {
                 found.take(rest)
                 return found.files
             }
-            // What is longer is no name.
+            // A longer line is no name.
             filled = rest.count <= Self.maxLineBytes ? rest.count : 0
             memmove(room.baseAddress!, rest.baseAddress!, filled)
         }
@@ -75,7 +76,7 @@ struct UploadList {
     func remove() { unlink(path) }
 }
 
-/// What is found in a list while it is read.
+/// The names that were found so far in a list that is being read.
 private struct FoundNames {
     private(set) var files: Set<UploadedFile> = []
     private let sessions: Set<String>
@@ -89,7 +90,7 @@ private struct FoundNames {
     }
 
     /// Takes whole lines.
-    /// - Returns: what follows the last one.
+    /// - Returns: the bytes after the last whole line.
     mutating func take(linesOf block: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
         var rest = block
         while let start = rest.baseAddress, let end = memchr(start, 0x0A, rest.count) {
@@ -100,7 +101,7 @@ private struct FoundNames {
         return rest
     }
 
-    /// Takes a line. Most are of other sessions, and no text is made of them.
+    /// Takes a line. Most lines name other sessions. No string is made of these.
     mutating func take(_ line: UnsafeRawBufferPointer) {
         guard let start = line.baseAddress,
             beginnings.contains(where: {

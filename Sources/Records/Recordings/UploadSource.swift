@@ -53,10 +53,10 @@ final class UploadSource {
         code == ENOENT ? .gone : .unreadable(String(cString: strerror(code)))
     }
 
-    /// The next piece begins so far behind the beginning.
+    /// Sets where the next piece begins, in bytes from the beginning.
     func seek(to offset: Int) { sent = offset }
 
-    /// Reads more; nil: it cannot be read.
+    /// Reads more, or returns nil where the source cannot be read.
     func read(into room: UnsafeMutableRawBufferPointer) -> Int? {
         let wanted = min(room.count, size - sent)
         let count = pread(descriptor, room.baseAddress, wanted, off_t(sent))

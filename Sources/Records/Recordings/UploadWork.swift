@@ -1,6 +1,6 @@
-// Decides what is asked of the other server next: a PUT for a complete file, or a DELETE for one that
-// was uploaded and is not wanted any more. The folder is the queue of both: a file, or a note, stays
-// until the server has answered, across restarts.
+// Decides the next request to the other server: a PUT for a complete file, or a DELETE for one that
+// was uploaded and is not wanted any more. The folder is the queue of both: a file, or a note,
+// stays until the server has answered, across restarts.
 //
 // Invariant: one request at a time, so that the DELETE of a file comes after its PUT. Files and
 // deletions have pauses of their own: a server that takes files but deletes none gets its files as
@@ -11,7 +11,7 @@ import Logging
 import Server
 import Session
 
-/// What the other server has made of a request.
+/// How a request to the other server ended.
 enum UploadOutcome {
     /// It is done.
     case done
@@ -30,7 +30,7 @@ protocol UploadReceiver {
     func delete(_ place: String) -> UploadOutcome
 }
 
-/// What waits for the other server. Confined to one thread.
+/// Files to upload to the other server, and to delete from it. Confined to one thread.
 final class UploadWork {
     /// Time between two looks for notes of other processes. 2 s: a look at an empty folder takes
     /// microseconds. One at many notes takes longer, and is made less often.
@@ -51,7 +51,7 @@ final class UploadWork {
     /// Whether the last request was a deletion.
     private var lastWasErasure = false
 
-    /// Starts with what the folder has.
+    /// Starts with the files and notes in the folder.
     /// - Parameter clock: the time now.
     init(
         _ folder: RecordingFolder, for receiver: any UploadReceiver, logger: Logger,
@@ -77,7 +77,7 @@ final class UploadWork {
     /// When `step` has something to do.
     var deadline: Instant { [files.due, erasures.due].compactMap { $0 }.reduce(nextLook, min) }
 
-    /// A file is complete.
+    /// Adds a complete file.
     func add(_ file: UploadedFile) { files.add(file) }
 
     /// Looks for notes.
@@ -86,11 +86,11 @@ final class UploadWork {
         nextLook = clock() + Self.lookInterval + Self.lookIntervalPerNote * erasures.count
     }
 
-    /// Does what is due, one request at most.
+    /// Does the work that is due, with one request at most.
     func step() {
         let now = clock()
         if nextLook <= now { look() }
-        // What has waited longer: neither keeps the other from its turn.
+        // The request that was due first goes first, so that neither kind starves the other.
         let never = Instant(nanoseconds: .max)
         let (file, erasure) = (files.due ?? never, erasures.due ?? never)
         let isErasure = file == erasure ? !lastWasErasure : erasure < file
@@ -134,7 +134,7 @@ final class UploadWork {
         }
     }
 
-    /// The server has a file.
+    /// Notes that the server has a file.
     private func noteSent(_ file: UploadedFile, _ path: String, isListed: Bool) {
         tally.uploads += 1
         finish(file)

@@ -9,7 +9,7 @@ struct UploadedFile: Hashable, Sendable {
     /// Its side.
     let track: String
 
-    /// The file of a line in a day's list: `sess_AbC.user`. Nil where it is none.
+    /// The file of a line in a day's list: `sess_AbC.user`. Nil where the line has another form.
     init?(_ line: some StringProtocol, on day: String) {
         let parts = line.split(separator: ".", omittingEmptySubsequences: false)
         guard RecordedFile.isDay(day), parts.count == 2, RecordedFile.isName(parts[0]),
@@ -18,13 +18,14 @@ struct UploadedFile: Hashable, Sendable {
         (self.day, name, track) = (day, String(parts[0]), String(parts[1]))
     }
 
-    /// The file of a note that it is to be deleted: `2026-11-23.sess_AbC.user`. Nil where it is none.
+    /// The file that a note asks to delete: `2026-11-23.sess_AbC.user`. Nil where the note has
+    /// another form.
     init?(note: String) {
         guard let dot = note.firstIndex(of: ".") else { return nil }
         self.init(note[note.index(after: dot)...], on: String(note[..<dot]))
     }
 
-    /// A complete file by its path in the folder. Nil where it is none.
+    /// A complete file by its path in the folder. Nil where the path has another form.
     init?(path: String) {
         let parts = path.split(separator: "/").suffix(2)
         guard let day = parts.first, let file = parts.last, file.hasSuffix(RecordedFile.ending)
@@ -37,7 +38,7 @@ struct UploadedFile: Hashable, Sendable {
         (day, name, track) = (file.day, file.name, file.track)
     }
 
-    /// The session that it is of.
+    /// The session that was recorded.
     var sessionID: String { RecordedFile.sessionID(of: name[...]) }
     /// Its line in the list of its day.
     var line: String { "\(name).\(track)" }

@@ -39,7 +39,7 @@ final class SQLiteDatabase {
 
     fileprivate let handle: OpaquePointer
     private var statements: [String: SQLiteStatement] = [:]
-    /// When a statement is to end; nil: with its work.
+    /// When a statement is interrupted. Nil sets no limit.
     private var deadline: Instant?
 
     /// Opens a file, which is made if it does not exist.
@@ -97,7 +97,7 @@ final class SQLiteDatabase {
         return rows
     }
 
-    /// The first number of a query's first row; nil: there is none.
+    /// The first number of a query's first row, if there is one.
     func number(_ sql: String, _ values: SQLiteValue...) throws(SQLiteError) -> Int? {
         let statement = try prepared(sql)
         defer { statement.reset() }
@@ -112,14 +112,14 @@ final class SQLiteDatabase {
             try body()
             try execute("COMMIT")
         } catch {
-            // Where SQLite has rolled back by itself, this fails, and that is fine.
+            // This fails where SQLite has rolled back by itself, which does no harm.
             try? execute("ROLLBACK")
             throw error
         }
     }
 
-    /// Runs `body`, whose statements end with an error when a time is over.
-    /// - Parameter time: after which a statement that is still at work is ended.
+    /// Runs `body`, whose statements end with an error when a time limit is over.
+    /// - Parameter time: the time after which a running statement is interrupted.
     func within<Value>(
         _ time: Duration, _ body: () throws(SQLiteError) -> Value
     ) throws(SQLiteError) -> Value {

@@ -13,7 +13,7 @@ public enum WebhookEventType: String, CaseIterable, Sendable {
     case sessionEnded = "session.ended"
     /// The model has answered its agent's question about a session that is over, or could not.
     case sessionAfterCall = "session.after_call"
-    /// An operator has deleted what was kept of a session.
+    /// An operator has deleted the data of a session.
     case sessionDeleted = "session.deleted"
 }
 

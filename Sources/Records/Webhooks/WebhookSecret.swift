@@ -5,7 +5,7 @@ import Codec
 
 /// The secret that the server shares with the receiver of webhooks.
 public struct WebhookSecret: Sendable, LosslessStringConvertible {
-    /// Secrets of one receiver. 4: the present one and the next, and as many by mistake.
+    /// Secrets of one receiver. 4: the present one, the next one, and two more by mistake.
     public static let maxSecrets = 4
     /// Bytes of a secret: 24…64, as Standard Webhooks asks for.
     public static let byteCounts = 24...64
@@ -13,7 +13,8 @@ public struct WebhookSecret: Sendable, LosslessStringConvertible {
 
     private let bytes: [UInt8]
 
-    /// Reads `whsec_` and Base64; nil: it is none, or has too few or too many bytes.
+    /// Reads `whsec_` and Base64. The result is nil where the text has another form, or too few or
+    /// too many bytes.
     public init?(_ text: String) {
         guard text.hasPrefix(Self.prefix) else { return nil }
         var bytes = ByteWriter(capacity: Self.byteCounts.upperBound)

@@ -1,7 +1,8 @@
 // Sends events from the spool to their receiver, on a thread of its own with libcurl's multi interface.
 //
-// Invariant: an event is deleted from the spool after the receiver has taken it (2xx), or after the last
-// attempt. So it is sent at least once, and by its id a receiver knows one that came twice.
+// Invariant: an event is deleted from the spool after the receiver has taken it (2xx), or after the
+// last attempt. So it is sent at least once, and by its id a receiver recognises an event that came
+// twice.
 //
 // Several servers may share a spool. One that begins to send an event moves the event's time to where its
 // own request must have ended: that is its lease. The others see an event that is not due, and one that was
@@ -33,7 +34,7 @@ final class WebhookSender: @unchecked Sendable {
     private static let maxRetryAfter = 86_400
     /// How much longer than a request its lease is, for the writes before and after it. 5 s.
     private static let leaseMargin = Duration.seconds(5)
-    /// A step back of the wall clock that is looked after. 1 s, the shortest pause.
+    /// The least step back of the wall clock that is corrected. 1 s, the shortest pause.
     private static let clockStep = 1_000
 
     private let settings: WebhookSettings
@@ -45,7 +46,7 @@ final class WebhookSender: @unchecked Sendable {
     /// Whether a receiver that wanted no more events is asked again.
     private let isResumed = Atomic<Bool>(false)
     private var thread: BackgroundThread?
-    // Of the sender's thread alone.
+    // Only the sender's thread uses it.
     private let spool: SQLiteDatabase
     private var sending: [UnsafeMutableRawPointer: Delivery] = [:]
     private let faults = ServiceFaultLog()
@@ -96,7 +97,7 @@ final class WebhookSender: @unchecked Sendable {
         wake()
     }
 
-    /// Waits shortly for what is under way, and ends.
+    /// Waits shortly for the requests under way, and ends.
     func shutdown() {
         isStopping.store(true, ordering: .relaxed)
         wake()
@@ -186,7 +187,7 @@ final class WebhookSender: @unchecked Sendable {
         tally.withLock { $0.waiting = waiting }
     }
 
-    /// Drops what waits for a receiver that wants no more events.
+    /// Drops the events that wait for a receiver that wants no more.
     private func dropAll() throws(SQLiteError) {
         guard sending.isEmpty else { return }
         let dropped = try spool.run("DELETE FROM webhooks")
@@ -289,7 +290,7 @@ final class WebhookSender: @unchecked Sendable {
         )
     }
 
-    /// An event was taken, or not.
+    /// Notes whether the receiver took an event.
     private func note(_ fault: ServiceFault?) {
         if fault == nil, isFailing { logger.info("webhooks are taken again") }
         isFailing = fault != nil

@@ -41,7 +41,7 @@ struct WebhookWriter: Sendable {
         try put(WebhookEvent.ended(document, at: time), at: time, into: file)
     }
 
-    /// Writes what came of the question about a session.
+    /// Writes the answer to the question about a session.
     /// - Parameter answer: JSON, as in a record.
     func write(
         afterCall answer: String, of sessionID: String, agent: String, at time: Int,
