@@ -3,7 +3,7 @@
 //
 // The parser accepts the part of YAML that these files need. It refuses repeated names, anchors and
 // aliases, and a second document. It also refuses deep nesting, whose cost in libyaml grows with the
-// square of the depth. Of the tags, only those of text and of null count, because the reader of a value
+// square of the depth. Only the tags of text and of null count, because the reader of a value
 // knows every other type. The caller limits the length of a text.
 
 import CYAML
