@@ -11,7 +11,8 @@ struct CommandFailure: Error, Equatable, CustomStringConvertible {
     var description: String
     /// Exit status. 1: it failed; 64 (`EX_USAGE` of sysexits.h): its arguments were wrong.
     var status: Int32 = 1
-    /// The HTTP status with which a server has refused a request; nil: something else failed.
+    /// The HTTP status with which a server has refused a request, or nil where something else
+    /// failed.
     var httpStatus: Int?
 
     /// A failure because of a wrong option or configuration file.

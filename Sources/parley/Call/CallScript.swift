@@ -61,7 +61,7 @@ struct CallProgress {
 
     private enum State {
         case acting(tick: Int)
-        /// So many ticks after the end of the caller's speech.
+        /// This many ticks after the end of the caller's speech.
         case awaiting(ticks: Int)
         case hearing(quiet: Int)
     }
@@ -117,7 +117,8 @@ struct CallProgress {
         }
     }
 
-    /// The tick of the turn in which the caller has said all; nil: there are no more turns.
+    /// The tick of the turn in which the caller has finished speaking, or nil where there are no
+    /// more turns.
     private var speechEnd: Int? {
         guard script.turns.indices.contains(turn) else { return nil }
         switch script.turns[turn] {

@@ -45,7 +45,7 @@ final class PlayedCall {
         try send { writer.start(into: &$0) }
     }
 
-    /// 20 ms pass.
+    /// Handles the passing of 20 ms.
     /// - Throws: a `CommandFailure` where the command is interrupted. Any other failure ends this
     ///   call alone.
     func tick() throws(CommandFailure) {
@@ -153,7 +153,7 @@ final class PlayedCall {
             cleared += 1
             let dropped = queue
             queue = []
-            // Twilio returns the marks of what it drops; Asterisk drops them, too.
+            // Twilio returns the marks of audio that it drops. Asterisk drops the marks, too.
             for case .mark(let name) in dropped where !writer.sendsBinaryMedia {
                 try send { writer.played(name, into: &$0) }
             }

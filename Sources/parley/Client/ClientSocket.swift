@@ -13,7 +13,7 @@ final class ClientSocket {
     }
 
     private let descriptor: Int32
-    /// Nil: the bytes are sent in plain.
+    /// TLS over the socket. Without it, the bytes are sent in plain.
     private var tls: ClientTLS?
 
     /// Connects to the first of a name's addresses that answers.

@@ -14,7 +14,7 @@ final class PageClient {
 
     /// Connects with the first page.
     /// - Parameters:
-    ///   - key: sent as a bearer token; nil: none.
+    ///   - key: sent as a bearer token, if there is one.
     ///   - trust: which certificates to trust, where the URL asks for TLS.
     ///   - patience: seconds that a connection and each answer may take. The server itself waits
     ///     1 s for its shards.

@@ -35,7 +35,7 @@ struct RealtimeURL: Equatable {
     }
 
     /// Reads a URL and adds a path where it has none; no query is added.
-    /// - Throws: as the other.
+    /// - Throws: the same errors as the other initialiser.
     init(_ text: String, path: String) throws(CommandFailure) {
         try self.init(text, model: "")
         let halves = text.split(separator: "://", maxSplits: 1)

@@ -60,7 +60,8 @@ final class ResumableClient {
         }
     }
 
-    /// Sends a packet of audio as a binary message. It is dropped as events are.
+    /// Sends a packet of audio as a binary message. It is dropped under the same conditions as
+    /// events.
     /// - Throws: a `CommandFailure` when the connection is lost for good.
     func send(binary packet: [UInt8]) throws(CommandFailure) {
         try unlessLost { () throws(CommandFailure) in try client.send(binary: packet) }
@@ -75,8 +76,8 @@ final class ResumableClient {
         }
     }
 
-    /// Waits for the next message until a time on `monotonicSeconds()`; nil when none came. Comes back
-    /// where the connection is lost, which may take longer.
+    /// Waits for the next message until a time on `monotonicSeconds()`; nil when none came. A lost
+    /// connection is made again, which may take longer.
     /// - Throws: a `CommandFailure` when the connection is lost for good.
     func receive(until deadline: Double) throws(CommandFailure) -> ServerMessage? {
         while true {
@@ -93,8 +94,8 @@ final class ResumableClient {
         }
     }
 
-    /// Waits until a message can be received, another descriptor can be read, or until a time. Comes
-    /// back where the connection is lost, which may take longer.
+    /// Waits until a message can be received, another descriptor can be read, or until a time. A
+    /// lost connection is made again, which may take longer.
     /// - Returns: whether the other descriptor can be read.
     /// - Throws: a `CommandFailure` when the connection is lost for good.
     func wait(alsoFor other: Int32?, until deadline: Double) throws(CommandFailure) -> Bool {
@@ -145,8 +146,8 @@ final class ResumableClient {
 }
 
 extension ConnectionEnd {
-    /// Whether the session waits for its client. A Close ends it, except that of a server that
-    /// restarts.
+    /// Whether the session waits for its client. A Close ends it, except for the Close of a server
+    /// that restarts.
     fileprivate var allowsReturn: Bool {
         switch self {
         case .lost: true
@@ -156,8 +157,8 @@ extension ConnectionEnd {
 }
 
 extension CommandFailure {
-    /// Whether another attempt to connect may succeed: not where the request is refused for what it
-    /// is, and not after a signal.
+    /// Whether another attempt to connect may succeed: not where the same request would be refused
+    /// again, and not after a signal.
     fileprivate var isTemporary: Bool {
         guard status == 1 else { return false }
         guard let httpStatus else { return true }

@@ -47,7 +47,7 @@ struct ResumePlace {
     var isGranted: Bool { grant != nil }
 
     /// Follows an event.
-    /// - Returns: what the client has come back to, if the event says so.
+    /// - Returns: the session or place that the client has come back to, if the event says so.
     mutating func handle(type: String, body: JSONValue) -> Return? {
         if let resume = body["resume"] { follow(resume) }
         if let offset = body["offset"]?.int { self.offset = offset }

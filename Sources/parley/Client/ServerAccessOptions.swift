@@ -28,7 +28,7 @@ struct ServerAccessOptions: ParsableArguments {
         }
     }
 
-    /// The key, from the command line or the environment; nil: none is sent.
+    /// The key, from the command line or the environment. Without one, none is sent.
     var key: String? {
         let text = givenKey ?? environmentValue("PARLEY_API_KEY") ?? environmentValue("PARLEY_KEY")
         return text.flatMap { SettingText.read($0) }

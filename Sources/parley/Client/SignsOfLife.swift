@@ -1,6 +1,6 @@
 // Whether the server of one connection still lives. After some silence it is asked, with a ping of
-// WebSocket (RFC 6455 §5.5.2), which every server answers. The kernel alone would notice a network that
-// is gone late, and behind a middle box that acknowledges what is sent never.
+// WebSocket (RFC 6455 §5.5.2), which every server answers. The kernel alone would notice a lost
+// network late, and would never notice it behind a middle box that acknowledges its packets.
 //
 // It reads no clock and sends nothing: times are seconds of one clock.
 

@@ -15,9 +15,9 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
     var kind = ModelServiceKind.chat
     /// Base URL, up to and including the version.
     var url = ""
-    /// The environment variable that holds its key, or nil: none is sent.
+    /// The environment variable that holds its key, or nil where no key is sent.
     var keyVariable: String?
-    /// The model to ask it for, or nil: what the client names.
+    /// The model to ask it for. The default is the one that the client names.
     var model: String?
     /// The parameter that limits an answer's tokens.
     var tokenLimit = TokenLimitParameter.learnt
@@ -37,13 +37,13 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
     var concurrency = 0
     /// Requests that may wait where there is a limit.
     var maxWaiting = RequestQueue.defaultMaxWaiting
-    /// Its name in signatures, or nil: its base URL.
+    /// Its name in signatures. The default is its base URL.
     var audience: String?
     /// The stream of its jobs, and their limits, where it is workers of a Redis stream.
     var jobs = JobQueue()
     /// The provider that takes over where it fails before its first word.
     var fallback: String?
-    /// Tokens of one answer where the session sets no limit, or nil: `llm-max-tokens`.
+    /// Tokens of one answer where the session sets no limit. The default is `llm-max-tokens`.
     var maxTokens: Int?
 
     /// Creates a provider of chat completions.
@@ -160,7 +160,7 @@ extension ModelProviderSetting {
         let words: [String]
         /// Sets the field; false where the word is none of them.
         let set: @Sendable (String, inout ModelProviderSetting) -> Bool
-        /// The word that a provider has; nil: the default.
+        /// The word that a provider has, or nil where that is the default.
         let word: @Sendable (ModelProviderSetting) -> String?
 
         init<Value: RawRepresentable<String> & CaseIterable & Equatable & Sendable>(

@@ -1,6 +1,6 @@
-// Everything that `parley serve` can be told, and the list of its options. Each setting is declared
-// beside the property that it sets: the server's in its folders (Server/Lifecycle/ServerConfiguration
-// composes them), a session's in Session/Settings, those of models, speech and tools in Serve/.
+// All settings of `parley serve`, and the list of its options. Each setting is declared beside the
+// property that it sets: the server's in its folders (Server/Lifecycle/ServerConfiguration composes
+// them), a session's in Session/Settings, those of models, speech and tools in Serve/.
 
 import Agents
 import Logging
@@ -39,7 +39,7 @@ struct ServeSettings: Sendable {
     var logFormat = LogFormat.text
     /// The least severe level that is logged.
     var logLevel = LogLevel.info
-    /// Folder of the speech models; nil: it is looked for (ModelsFolder).
+    /// Folder of the speech models. Without one, `ModelsFolder` looks for it.
     var modelsDirectory: String?
     /// Which embedded voice speaks by default.
     var voiceEngine = VoiceEngine.flite

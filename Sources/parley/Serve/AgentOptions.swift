@@ -1,4 +1,4 @@
-// Agents by their names: where they are described, and which one sessions have that name none.
+// Agents by their names: where they are described, and the agent of sessions that name none.
 
 import Logging
 import Server
@@ -6,9 +6,9 @@ import Session
 
 /// The operator's agents.
 struct AgentOptions: Sendable {
-    /// The file of the agents, and where in it they are (AgentFile); nil: there are none.
+    /// The file of the agents, and where in it they are (AgentFile). Nil where there are none.
     var source: String?
-    /// The agent of sessions that name none; nil: they have none.
+    /// The agent of sessions that name none. Where nil, they have none.
     var standard: String?
 
     /// The settings that change these.

@@ -1,6 +1,6 @@
 // Folds equal warnings of the log: the first is written at once, and those of the next minute are
-// counted and written as one line. A part that fails with every turn would else fill the log with
-// one sentence. LineLogHandler writes the lines.
+// counted and written as one line. A part that fails with every turn would otherwise fill the log
+// with one sentence. LineLogHandler writes the lines.
 //
 // Lines are equal where their message and facts are, but for the ids of a session, a response and
 // an item. The first line shows the ids of its case, and the line of the count shows those of the
@@ -74,8 +74,8 @@ final class LogFolds: Sendable {
     /// - Parameter now: seconds on a clock that does not go back.
     init(now: @escaping @Sendable () -> Double) { self.now = now }
 
-    /// An event is to be logged.
-    /// - Returns: what is written of it now; nil: it is counted.
+    /// Takes an event that is to be logged.
+    /// - Returns: the event to write now, or nil where this one is only counted.
     func take(_ event: LogEvent) -> LogEvent? {
         let key = Self.key(of: event)
         let now = now()

@@ -16,13 +16,13 @@ enum DemoAgentKind: String, CaseIterable, Sendable {
 struct LanguageModelSettings: Sendable {
     // MARK: The default model
 
-    /// Base URL of its server, or nil: the built-in demo agent answers.
+    /// Base URL of its server. Without one, the built-in demo agent answers.
     var url: String?
     /// The protocol of that server.
     var kind = ModelServiceKind.chat
-    /// The key for that server, or nil: none is sent.
+    /// The key for that server, or nil where none is sent.
     var key: String?
-    /// The model to ask that server for, or nil: what the client names.
+    /// The model to ask that server for. The default is the one that the client names.
     var name: String?
     /// The parameter of requests to that server that limits an answer's tokens.
     var tokenLimit = TokenLimitParameter.learnt
@@ -189,7 +189,7 @@ struct LanguageModelSettings: Sendable {
 
     /// Whether requests to models are signed.
     var signsRequests = false
-    /// PEM file of the keys that sign, or nil: the server makes its own.
+    /// PEM file of the keys that sign. Without one, the server makes its own.
     var signingKeyFile: String?
 
     private static let signatures: [Setting<Self>] = [

@@ -5,7 +5,7 @@ import Glibc
 
 /// The folder of the speech models.
 struct ModelsFolder: Equatable {
-    /// The weights of voice activity detection, by which such a folder is known.
+    /// The weights of voice activity detection, by which such a folder is recognised.
     static let weights = "silero_vad.bin"
 
     /// The folder. Where none was found, the first of the places.
@@ -14,7 +14,7 @@ struct ModelsFolder: Equatable {
     let tried: [String]
 
     /// - Parameters:
-    ///   - named: what the option names; nothing else is tried then.
+    ///   - named: the folder that the option names. Nothing else is tried then.
     ///   - variable: the value of a variable of the environment.
     ///   - exists: whether a file is there.
     init(

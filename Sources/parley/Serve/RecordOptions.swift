@@ -7,7 +7,8 @@ import Session
 
 /// The options of records and webhooks.
 struct RecordOptions: Sendable {
-    /// Where records are kept: a path, or the URL of a PostgreSQL database; nil: none are.
+    /// Where records are kept: a path, or the URL of a PostgreSQL database. Without it, none are
+    /// kept.
     var records: String?
     /// Path of the file in which records and webhooks wait for others.
     var spool = "parley-spool.db"
@@ -90,7 +91,7 @@ struct RecordOptions: Sendable {
             "Time that the receiver of webhooks has for its answer."),
     ]
 
-    /// The settings of the layer; nil: neither records nor webhooks are wanted.
+    /// The settings of the layer, or nil where neither records nor webhooks are configured.
     /// - Parameter server: how services are reached.
     func recordSettings(_ server: ServerConfiguration) throws(CommandFailure) -> RecordSettings? {
         let webhooks = try webhookSettings(server)
@@ -116,7 +117,7 @@ struct RecordOptions: Sendable {
         return records
     }
 
-    /// How the receiver of webhooks is told of deletions; nil: there is none.
+    /// Writes the webhooks of deletions, or nil where there is no receiver.
     var deletionWebhooks: DeletionWebhooks? {
         webhookURL.map { _ in
             DeletionWebhooks(Set(webhookEvents.map(\.type)), spool: filePath)

@@ -9,7 +9,7 @@ import Session
 
 /// The folder of recordings, its limits, and the server that complete files go to.
 struct RecordingOptions: Sendable {
-    /// The folder; nil: nothing is recorded.
+    /// The folder. Without one, nothing is recorded.
     var folder: String?
     /// 16 GiB: 700 hours of conversation.
     var maxBytes = 16 << 30
@@ -68,7 +68,7 @@ struct RecordingOptions: Sendable {
             "recordings-url-region", \.region, "a region", "The region of that signature."),
     ]
 
-    /// Opens the folder; nil: none is named.
+    /// Opens the folder, or returns nil where none is named.
     /// - Throws: where a session was to be recorded and cannot be.
     func keeper(
         _ server: ServerConfiguration, _ logger: Logger

@@ -16,7 +16,7 @@ struct ServerParts {
     let voiceActivityModel: VoiceActivityModel?
     /// Keeps records of sessions. It is nil where there are none.
     let records: RecordWriter?
-    /// Reads and deletes what is kept of sessions; nil: no records are.
+    /// Reads and deletes what is kept of sessions. Nil where no records are kept.
     let library: RecordShelf?
     /// Keeps recordings. It is nil where there is no folder for them.
     let recordings: RecordingArchive?
@@ -76,11 +76,12 @@ struct ServerParts {
         }
         // Return the work space of reading, checking and laying out the weights (1 MB) before the
         // tables of the shards, most of which stay untouched, are allocated in it. The budget of
-        // memory counts what is resident now as the server's own.
+        // memory counts the memory that is resident now as the server's own.
         AllocatorPages.giveBack()
     }
 
-    /// Nothing is kept of sessions, and nothing is told.
+    /// Warns of agents whose `after-call` is not asked, because neither records nor webhooks are
+    /// on.
     private static func warn(of agents: AgentProfiles, _ logger: Logger) {
         let asking = agents.names.filter { agents[$0]?.agent.afterCall != nil }
         guard !asking.isEmpty else { return }

@@ -8,9 +8,9 @@ import Session
 struct SpeechServiceSettings: Sendable {
     // MARK: Transcription
 
-    /// Base URL of a transcription server, or nil: the embedded recogniser.
+    /// Base URL of a transcription server. The default is the embedded recogniser.
     var transcriptionURL: String?
-    /// The key for that server, or nil: none is sent.
+    /// The key for that server, or nil where none is sent.
     var transcriptionKey: String?
     /// The model to ask that server for.
     var transcriptionModel = "whisper-1"
@@ -38,13 +38,13 @@ struct SpeechServiceSettings: Sendable {
 
     // MARK: Speech
 
-    /// Base URL of a speech server, or nil: the embedded synthesiser.
+    /// Base URL of a speech server. The default is the embedded synthesiser.
     var speechURL: String?
-    /// The key for that server, or nil: none is sent.
+    /// The key for that server, or nil where none is sent.
     var speechKey: String?
     /// The model to ask that server for.
     var speechModel = "tts-1"
-    /// The voice to ask that server for, or nil: what the client names.
+    /// The voice to ask that server for. The default is the one that the client names.
     var speechVoice: String?
     /// The format that is asked for.
     var speechFormat = SpeechServiceFormat.pcm

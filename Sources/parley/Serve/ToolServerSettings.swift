@@ -28,7 +28,7 @@ enum MCPClientURLs: String, CaseIterable, Sendable {
 
 /// MCP servers of the operator and of clients.
 struct ToolServerSettings: Sendable {
-    /// The file that names the operator's MCP servers, or nil: there are none.
+    /// The file that names the operator's MCP servers, or nil where there are none.
     var configuration: String?
     /// Which MCP servers clients may name by their URL.
     var clientURLs = MCPClientURLs.auto

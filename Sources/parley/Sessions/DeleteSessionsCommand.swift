@@ -1,4 +1,4 @@
-// `parley sessions delete`: what is kept of a session, or of one caller, goes for good.
+// `parley sessions delete`: deletes the data of a session, or of one caller, for good.
 
 import ArgumentParser
 import Records
@@ -85,8 +85,8 @@ struct DeleteSessionsCommand: ParsableCommand {
         }
     }
 
-    /// What the command cannot delete, or does not know of. In a configuration file, what is not set is not
-    /// there.
+    /// The places that the command cannot delete from, or does not know of. Where there is a
+    /// configuration file, a setting that it does not have is known to be off.
     private func notReached(_ settings: ServeSettings) -> [String] {
         var missed: [String] = []
         if settings.recordings.folder == nil, !place.hasConfiguration {

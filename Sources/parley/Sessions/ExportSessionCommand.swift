@@ -4,7 +4,7 @@
 import ArgumentParser
 import Records
 
-/// Exports what is kept of a session.
+/// Exports the data of a session.
 struct ExportSessionCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export",

@@ -116,7 +116,7 @@ struct RecordText {
         }
     }
 
-    /// What came of the question about the session, on one line.
+    /// The answer to the question about the session, or its error, on one line.
     private static func words(ofAnswer answer: JSONValue) -> String {
         let words =
             if let text = answer["text"]?.string { text } else if let data = answer["data"] {

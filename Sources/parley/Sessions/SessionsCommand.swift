@@ -22,7 +22,8 @@ struct SessionsCommand: ParsableCommand {
         ])
 }
 
-/// Where records are: an option, or what the server has for it, a variable or its configuration file.
+/// Where records are: an option, or otherwise the server's own setting, in a variable or its
+/// configuration file.
 struct RecordPlaceOptions: ParsableArguments {
     @Option(
         help: """

@@ -134,7 +134,7 @@ private final class SideReader {
         return taken
     }
 
-    /// A packet that does not decode is concealed, as one that was lost.
+    /// Decodes a packet. One that does not decode is concealed, like one that was lost.
     private func decode(_ packet: OggOpusPacket) {
         let ratio = SampleRate.hz48000.hertz / StereoMix.rate.hertz
         let length = packet.samples / ratio

@@ -18,7 +18,7 @@ enum ConversationNotice: Equatable {
     /// More of the reply's text.
     case replyText(String)
     /// A packet of reply audio, as base64 of the session's output format. `start` is its place in
-    /// the item's audio in milliseconds; nil: it follows the packet before.
+    /// the item's audio in milliseconds. Where nil, it follows the packet before.
     case replyAudio(base64: String, itemID: String, start: Int? = nil)
     /// The agent calls a function.
     case functionCall(name: String, arguments: String)
@@ -42,7 +42,7 @@ enum ConversationNotice: Equatable {
 
 /// The state of the turns of one conversation.
 struct ConversationProgress {
-    /// Why a response ends whose rest another server says, in a response of its own.
+    /// The reason with which a response ends whose rest another server speaks, in a new response.
     static let handedOver = "handed_over"
     /// The id of the event that interrupts a reply: an error that names it found no reply.
     static let interruptionID = "interrupt"
@@ -103,7 +103,7 @@ struct ConversationProgress {
         streamed = [:]
     }
 
-    /// Everything that was missed has come.
+    /// Ends the repetition of missed events: all of them have come.
     mutating func endRetelling() { isRetold = false }
 
     /// Follows one event.

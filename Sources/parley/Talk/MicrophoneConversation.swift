@@ -73,7 +73,7 @@ final class MicrophoneConversation {
     }
 }
 
-/// Drops what waits in a pipe.
+/// Drops the audio that waits in a pipe.
 private func drop(from descriptor: Int32) {
     var buffer = [UInt8](repeating: 0, count: 16_384)
     var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)

@@ -13,12 +13,12 @@ struct PlaybackEstimate {
     /// When they will have been played, in seconds.
     private(set) var playedOut = 0.0
     /// The item that came last, and how much of it was played or will be: not what was waiting when
-    /// playing stopped. Nil: none came.
+    /// playing stopped. Nil until an item came.
     private(set) var kept: ResumePlace.Played?
 
     init(rate: SampleRate) { self.rate = rate }
 
-    /// Samples of an item have come; `end` is how far they reach in its audio.
+    /// Takes samples of an item. `end` is how far they reach in its audio.
     mutating func handle(_ samples: Int, of itemID: String, end: Int, at now: Double) {
         self.itemID = itemID
         received = end
@@ -26,8 +26,8 @@ struct PlaybackEstimate {
         playedOut = max(playedOut, now) + Double(samples) / Double(rate.hertz)
     }
 
-    /// Playing stops: the item that was heard last, and how many milliseconds of it; nil: none is
-    /// being played.
+    /// Stops playing. Returns the item that was heard last, and how many milliseconds of it were
+    /// heard, or nil where none is being played.
     mutating func stop(at now: Double) -> (itemID: String, milliseconds: Int)? {
         guard playedOut > now else { return nil }
         let ahead = Int((playedOut - now) * Double(rate.hertz))

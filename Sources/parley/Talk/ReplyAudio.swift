@@ -28,7 +28,8 @@ struct ReplyAudio: ~Copyable {
     }
 
     /// Adds the audio of a `response.output_audio.delta`, and returns its samples.
-    /// - Parameter start: where in the item's audio it starts, in milliseconds; nil: it follows.
+    /// - Parameter start: where in the item's audio it starts, in milliseconds. Where nil, it
+    ///   follows the audio before.
     mutating func append(
         base64: String, itemID: String, start: Int?
     ) throws(CommandFailure) -> [Int16] {

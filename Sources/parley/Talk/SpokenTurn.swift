@@ -64,7 +64,7 @@ struct SpokenTurn {
         }
     }
 
-    /// The packet that begins at a sample; silence fills what the recording does not.
+    /// The packet that begins at a sample. Silence fills it up where the recording ends.
     private func encode(_ encoder: inout PacketEncoder, from sent: Int) throws -> [UInt8] {
         let first = min(sent, recording.samples.count)
         let last = min(sent + encoder.packetSamples, recording.samples.count)

@@ -11,7 +11,7 @@ struct TalkParameters {
     var format: AudioFormat
     /// How reply audio travels.
     var transport: AudioTransport
-    /// Instructions for the model, or nil: the server's own.
+    /// Instructions for the model. The default is the server's own.
     var instructions: String?
     /// Whether audio is sent.
     var isSpoken: Bool
@@ -275,8 +275,8 @@ final class TalkConversation {
     /// When a user who hears replies as they come has heard all that came so far.
     var playedOut: Double { playback.playedOut }
 
-    /// Whether the last turn is over, and all that came of its reply was played. A client that leaves
-    /// earlier is one whose user has not heard the end.
+    /// Whether the last turn is over, and all audio of its reply that came was played. If the
+    /// client left earlier, its user would not have heard the end.
     func isTurnOver(at now: Double) -> Bool { progress.isTurnOver && playedOut <= now }
 
     private func play(_ samples: [Int16], at now: Double) {

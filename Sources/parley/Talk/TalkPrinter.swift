@@ -29,7 +29,7 @@ struct TalkPrinter {
     /// More of the reply.
     mutating func showReply(_ text: String) { stream(text, of: .agent, label: "agent: ") }
 
-    /// A line of its own about the conversation, such as timings.
+    /// Shows a line of its own about the conversation, such as timings.
     mutating func showNote(_ text: String) {
         if printsJSON { return }
         endLine()
@@ -42,7 +42,7 @@ struct TalkPrinter {
         reportLine(text)
     }
 
-    /// An event as the server sent it, on one line.
+    /// Shows an event as the server sent it, on one line.
     func showEvent(_ json: String) {
         if printsJSON { writeAll(json.visibleJSON + "\n", to: STDOUT_FILENO) }
     }

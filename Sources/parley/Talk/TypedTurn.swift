@@ -108,7 +108,7 @@ struct TypedChat {
         }
     }
 
-    /// The next whole line of what was typed; at the end of input, also one without a newline.
+    /// The next whole typed line. At the end of input, it may be one without a newline.
     private mutating func nextLine() -> String? {
         if let end = typed.firstIndex(of: UInt8(ascii: "\n")) {
             let line = String(decoding: typed[..<end], as: UTF8.self)

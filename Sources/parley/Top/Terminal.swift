@@ -65,8 +65,8 @@ final class Terminal {
         writeAll(text + "\u{1B}[J", to: STDOUT_FILENO)
     }
 
-    /// The bytes that were typed until a time on `monotonicSeconds()`; empty where there are none
-    /// or a signal came. Nil: the input has ended.
+    /// The bytes that were typed until a time on `monotonicSeconds()`; empty where none were typed
+    /// or a signal came. The result is nil where the input has ended.
     func read(until deadline: Double) -> [UInt8]? {
         var entry = pollfd(fd: STDIN_FILENO, events: Int16(POLLIN), revents: 0)
         let left = min(max(0, deadline - monotonicSeconds()), 3_600)

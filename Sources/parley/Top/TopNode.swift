@@ -36,7 +36,8 @@ struct TopNode {
         trouble = nil
     }
 
-    /// A key makes the server be asked at once; what came in the moment since says little.
+    /// Computes rates. After a key the server is asked at once, and the counts of the moment since
+    /// then say little.
     private mutating func rate(_ metrics: TopMetrics, _ before: TopMetrics, at seconds: Double) {
         guard seconds >= ratedAt + Self.shortestRate else { return }
         turnsPerSecond = max(0, metrics.responses - before.responses) / (seconds - ratedAt)

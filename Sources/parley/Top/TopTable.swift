@@ -68,9 +68,9 @@ struct TopTable {
     /// Makes the lines of rows.
     /// - Parameters:
     ///   - width: characters of the window; the least important columns go first where they do not
-    ///     fit. Nil: all columns.
-    ///   - isExact: for programs: plain numbers without units.
-    ///   - isCluster: the rows are of several servers.
+    ///     fit. Nil shows all columns.
+    ///   - isExact: whether numbers are plain, without units, for programs.
+    ///   - isCluster: whether the rows are of several servers.
     init(_ rows: [TopRow], width: Int?, isExact: Bool = false, isCluster: Bool = false) {
         let shown = TopColumn.all.filter { isCluster || !$0.isOfNodes }
         var columns: [(column: TopColumn, cells: [String], width: Int)] = shown.map { column in

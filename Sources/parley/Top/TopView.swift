@@ -40,8 +40,8 @@ enum TopKey: Equatable {
         return keys
     }
 
-    /// The key of an escape sequence (ECMA-48 §5.4: parameters, then a final byte); nil where it is
-    /// none that is used here.
+    /// The key of an escape sequence (ECMA-48 §5.4: parameters, then a final byte); nil where that
+    /// key has no use here.
     private static func sequence(_ rest: inout ArraySlice<UInt8>) -> TopKey? {
         guard rest.first == UInt8(ascii: "[") || rest.first == UInt8(ascii: "O") else {
             return .back
@@ -69,7 +69,8 @@ enum TopKey: Equatable {
 
 /// The state of the screen.
 struct TopView {
-    /// The orders that `s` goes through, and the states that `f` does; nil: all.
+    /// The orders that `s` goes through, and the states that `f` does. The nil state is all
+    /// sessions.
     static let orders = ["bytes", "age", "id"]
     static let filters: [String?] = [
         nil, "idle", "listening", "speaking", "replying", "connection",
@@ -82,7 +83,7 @@ struct TopView {
     var filter: String?
     /// The answers of all servers together; nil before the first.
     private(set) var list: TopList?
-    /// The session whose parts are shown; nil: the list is shown.
+    /// The session whose parts are shown. Where nil, the list is shown.
     private(set) var detailID: String?
     /// The server of that session.
     private(set) var detailNode = 0
@@ -118,7 +119,7 @@ struct TopView {
         merge()
     }
 
-    /// A server is lost.
+    /// Handles the loss of a server.
     mutating func lose(_ node: Int, because trouble: String) {
         nodes[node].trouble = trouble
         // One server's last list stays on the screen; among others it would be counted.
