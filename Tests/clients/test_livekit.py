@@ -131,6 +131,13 @@ class Bot:
             if item.type == "message" and item.role == "assistant"
         ]
 
+    def known(self):
+        """The texts of the library's copy of the server's conversation."""
+        return [
+            item.text_content
+            for item in self.session.current_agent.realtime_llm_session.chat_ctx.items
+        ]
+
 
 async def text_turn(wire):
     async with Bot(wire) as bot:
@@ -200,13 +207,17 @@ async def function_call(wire):
 @may_say("connection failed, retrying", "Error in _recv_task")
 async def reconnection(wire):
     async with Bot(wire) as bot:
+        conversation = ["hello", "You said: hello"]
         await bot.type("hello")
+        # The library's copy gets the reply's text with the response's end.
+        await until(lambda: bot.known() == conversation, "the reply in the library's copy")
         place = len(wire.received)
         # A server that closes with the code of a restart.
         wire.cut()
         await wire.until("session.updated", after=place)
-        # The conversation so far is sent to the new session.
-        await wire.until("conversation.item.added", after=place)
+        # The library sends this conversation to the new session. Its copy is new as well, and it places
+        # the next message behind what it has there.
+        await until(lambda: bot.known() == conversation, "the conversation in the new session")
         await bot.type("again")
         assert bot.replies() == ["You said: hello", "You said: again"]
         assert wire.connections == 2
