@@ -6,7 +6,7 @@ import contextlib
 import pytest
 import websockets
 from agents import function_tool
-from agents.realtime import RealtimeAgent, RealtimeRunner
+from agents.realtime import OpenAIRealtimeWebSocketModel, RealtimeAgent, RealtimeRunner
 from parley_server import HANG_GUARD
 from recordings import goforward, word_errors, words
 from scenarios import (
@@ -55,7 +55,10 @@ class Listener:
 def runner(**settings):
     # A model name that no server has.
     settings = {"model_name": "gpt-none-such", **settings}
-    return RealtimeRunner(AGENT, config={"model_settings": settings})
+    patient = {"handshake_timeout": HANG_GUARD, "ping_timeout": HANG_GUARD}
+    return RealtimeRunner(
+        AGENT, model=OpenAIRealtimeWebSocketModel(transport_config=patient),
+        config={"model_settings": settings})
 
 
 @contextlib.asynccontextmanager
@@ -100,6 +103,7 @@ async def audio_turn(wire):
         heard = (await wire.until("conversation.item.input_audio_transcription.completed"))
         assert word_errors(words("go forward ten meters"), words(heard["transcript"])) <= 1
         await until(lambda: listener.replies() and "meters" in listener.replies()[0], "the reply")
+        await until(lambda: listener.of("agent_end"), "the turn's end")
         assert sum(len(event.audio.data) for event in listener.of("audio")) > 2 * 24000 * 0.3
 
 
@@ -110,13 +114,12 @@ async def barge_in(wire):
         await speak(session.send_audio, goforward())
         done = await wire.until("response.done")
         check_cancelled(done, "turn_detected", "client_cancelled")
-        assert listener.of("audio_interrupted")
+        await until(lambda: listener.of("audio_interrupted"), "the interruption")
         # The library truncates interrupted playback by itself, and then fetches the rest of the
         # item.
         await wire.until("conversation.item.truncated")
         await wire.until("conversation.item.retrieved")
-        place = len(wire.received)
-        again = await wire.until("response.done", after=place)
+        again = await wire.until("response.done", after=wire.received.index(done) + 1)
         assert again["response"]["status"] == "completed"
         await until(lambda: "meters" in listener.replies()[-1], "the answer to what was said")
         check_nothing_after(wire, done)
