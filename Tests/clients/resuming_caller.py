@@ -102,6 +102,15 @@ class Caller:
         acknowledged: on a busy machine a ping may be behind messages that the test has not read."""
         self.connection.transport.abort()
         await self.connection.wait_closed()
+        await self.read_acknowledged()
+
+    async def stop_reading(self):
+        """Leaves the connection open, and answers no more pings: its place stays where it is. What was
+        acknowledged is read. `connection.transport.resume_reading()` goes on."""
+        self.connection.transport.pause_reading()
+        await self.read_acknowledged()
+
+    async def read_acknowledged(self):
         while self.read < self.connection.acknowledged:
             await self.next()
 

@@ -79,20 +79,22 @@ def test_every_word_comes_once_however_often_the_connection_breaks(server):
         assert created["type"] == "session.created" and created["offset"] == 1
         session = created["session"]["id"]
         await caller.configure(output_modalities=["text"])
-        await caller.ask(f"number {WORDS}")
-        cuts = 0
-        while not caller.count("response.done"):
-            target = caller.offset + 5
-            while caller.offset < target and not caller.count("response.done"):
-                await caller.next()
-            await caller.cut()
-            cuts += 1
-            back = await caller.come_back()
-            assert back["type"] == "parley.resumed" and back["recovered"], back
-            assert back["session"]["id"] == session
-        assert cuts >= 10
-        assert caller.words() == "".join(numbered(WORDS))
-        assert caller.count("response.created") == caller.count("response.done") == 1
+        cuts = turns = 0
+        # One turn, or more where a cut comes late and finds much acknowledged.
+        while cuts < 10:
+            await caller.ask(f"number {WORDS}")
+            turns += 1
+            while caller.count("response.done") < turns:
+                target = caller.offset + 5
+                while caller.offset < target and caller.count("response.done") < turns:
+                    await caller.next()
+                await caller.cut()
+                cuts += 1
+                back = await caller.come_back()
+                assert back["type"] == "parley.resumed" and back["recovered"], back
+                assert back["session"]["id"] == session
+        assert caller.words() == "".join(numbered(WORDS)) * turns
+        assert caller.count("response.created") == caller.count("response.done") == turns
         # The conversation goes on as one that was never interrupted.
         await caller.ask("number 3")
         await caller.until("response.done")
@@ -110,7 +112,8 @@ def test_many_callers_come_back_at_the_same_time(server):
         await caller.configure(output_modalities=["text"])
         await caller.ask("number 60")
         for _ in range(6):
-            for _ in range(4):
+            target = caller.offset + 4
+            while caller.offset < target and not caller.count("response.done"):
                 await caller.next()
             await caller.cut()
             assert (await caller.come_back())["recovered"]
@@ -239,9 +242,11 @@ def test_the_second_connection_takes_the_session_over(server):
         await first.configure(output_modalities=["text"])
         await first.ask("number 40")
         await first.until("response.output_text.delta")
+        await first.stop_reading()
         second.resume, second.offset, second.events = (
             first.resume, first.offset, list(first.events))
         assert (await second.come_back())["recovered"]
+        first.connection.transport.resume_reading()
         with pytest.raises(ConnectionClosed) as closed:
             while True:
                 await first.next()
@@ -278,9 +283,12 @@ def test_of_many_who_come_back_at_once_one_has_the_session(server):
                 over, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
             assert {task.result() for task in over} == {TAKEN_OVER}
         (last,) = left
+        winner = tasks[last]
+        # The others may learn of it before the winner does.
+        while not winner.events and not last.done():
+            await asyncio.sleep(0.01)
         last.cancel()
         await asyncio.wait(left)
-        winner = tasks[last]
         await winner.configure(output_modalities=["text"])
         await winner.ask("number 3")
         await winner.until("response.done")
@@ -326,9 +334,10 @@ def test_without_its_place_the_client_gets_the_items(plain):
 
 @pytest.fixture(scope="module")
 def brief(model):
-    """A window of 2 s, so that a client that comes too late has 20 s more."""
+    """A window of 6 s, so that a client that comes too late has 60 s more. A handle is good for two
+    windows: where the test is later than that, its client has none."""
     with ParleyServer(
-        "--llm", model.url, "--model", "scripted", "--shards", "4", "--resume-window-ms", "2000",
+        "--llm", model.url, "--model", "scripted", "--shards", "4", "--resume-window-ms", "6000",
         PARLEY_LLM_KEY="the-key",
     ) as server:
         yield server
@@ -344,7 +353,7 @@ def test_after_the_window_the_conversation_goes_on_from_what_is_kept(brief):
         session = caller.session["id"]
         await caller.cut()
         await metric_is(brief, 'parley_resumes_total{outcome="missed"}', 1)
-        assert int(brief.metric("parley_sessions")) == 0
+        await metric_is(brief, "parley_sessions", 0)
         back = await caller.come_back()
         assert back["recovered"] and back["session"]["id"] == session
         await caller.ask("number 4")
