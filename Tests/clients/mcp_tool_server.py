@@ -47,9 +47,10 @@ def fail() -> str:
 async def slow(seconds: float) -> str:
     """Takes its time."""
     try:
+        trace(f"slow {seconds:.0f} has begun")
         await anyio.sleep(seconds)
     except anyio.get_cancelled_exc_class():
-        trace("slow was cancelled")
+        trace(f"slow {seconds:.0f} was cancelled")
         raise
     return "at last"
 
