@@ -33,6 +33,9 @@ PATIENT_LIMITS = {
         "MCP_CALL_TIMEOUT", "UNACKNOWLEDGED_TIMEOUT",
     )
 }
+# For a client that speaks in real time: it may be late in the middle of a word, which would end its turn. A
+# test whose client sends nothing in silence waits so long.
+PATIENT_EARS = {"PARLEY_AUDIO_GAP_MS": "60000"}
 # Clients of tests stand for those that are elsewhere, and are not told why a service has failed.
 STRANGERS = {"PARLEY_EXPLAIN_FAILURES": "false"}
 BINARY = os.environ.get("PARLEY_TEST_BINARY", str(ROOT / ".build/release/parley"))
