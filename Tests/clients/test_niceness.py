@@ -33,7 +33,11 @@ def threads(server, count, workers):
     folder = pathlib.Path("/proc", str(server.process.pid), "task")
     deadline = time.monotonic() + HANG_GUARD
     while True:
-        found = [niceness(task) for task in folder.iterdir()]
+        found = []
+        for task in folder.iterdir():
+            # A thread may end meanwhile.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found.append(niceness(task))
         if len(found) >= count and sum(name == "worker" for name, _ in found) == workers:
             return found
         assert time.monotonic() < deadline, found

@@ -672,6 +672,10 @@ def test_a_large_file_is_put_as_a_whole(tmp_path):
 def standing_still(server):
     """Stops the server's process, so that it does not see what is between two steps."""
     server.process.send_signal(signal.SIGSTOP)
+    threads = pathlib.Path(f"/proc/{server.process.pid}/task")
+    # A thread may be in a system call, which ends first.
+    wait_for(lambda: all(
+        "\nState:\tT" in (thread / "status").read_text() for thread in threads.iterdir()))
     yield
     server.process.send_signal(signal.SIGCONT)
 

@@ -71,7 +71,7 @@ def test_a_reply_in_flight_survives_signals_that_ask_for_nothing():
 
 
 def test_sigquit_drains_as_sigterm_does():
-    options = ["--drain-jitter-ms", "0"]
+    options = ["--drain-jitter-ms", "0", "--drain-timeout-ms", "3600000"]
     with ScriptedModel() as model, ParleyServer("--llm", model.url, *options) as server:
         with reply_in_flight(server) as connection:
             server.process.send_signal(signal.SIGQUIT)
