@@ -8,6 +8,8 @@ import json
 import socket
 import threading
 
+from parley_server import free_port
+
 
 class FaultyService:
     """Listens from `with` to its end. Each request uses up one of `answers`; without any, `good` is
@@ -24,7 +26,8 @@ class FaultyService:
         self.requests = []
         self.bodies = []
         self.connections = 0
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        # No connection gets this port while the service does not listen.
+        self.listener = socket.create_server(("127.0.0.1", free_port()), backlog=64)
         self.port = self.listener.getsockname()[1]
         self.ending = threading.Event()
 

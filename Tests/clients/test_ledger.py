@@ -334,7 +334,11 @@ def descriptors():
     raise_descriptor_limit()
 
 
-SERVER = ["--shards", "1", "--log-level", "error", "--max-connections-per-address", "0"]
+# Clients that read nothing stay for as long as the measurement takes.
+SERVER = [
+    "--shards", "1", "--log-level", "error", "--max-connections-per-address", "0",
+    "--slow-reader-timeout-ms", "600000", "--idle-timeout-ms", "600000",
+]
 
 
 def test_the_parts_are_all_of_the_process():

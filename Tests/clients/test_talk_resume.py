@@ -140,13 +140,15 @@ def test_a_recording_waits_for_the_connection(parley, speech, tmp_path):
     assert turn["heard"] and turn["reply"]
 
 
-def test_the_loudspeaker_gets_every_sample_of_a_reply_once(parley, speech, tmp_path):
-    """In real time, as a microphone and a loudspeaker."""
+def test_the_loudspeaker_gets_every_sample_of_a_reply_once(piped, speech, tmp_path):
+    """In real time, as a microphone and a loudspeaker. The reply is in flight at each cut, also where the
+    relay is late by seconds."""
     sound_programs(tmp_path, speech)
-    options = ["--mic", "--json", "--format", "pcm"]
+    reply = "one two three four five six seven eight nine ten eleven twelve " * 2
+    options = ["--mic", "--json", "--format", "pcm", "--instructions", f"write {reply}"]
     # In base64, 20 ms of the reply are 1.5 kB.
     with (
-        CuttingProxy(parley.port, cuts=[40_000] * 2) as proxy,
+        CuttingProxy(piped.port, cuts=[40_000] * 2) as proxy,
         Talk(
             proxy.realtime_url, *options, PATH=f"{tmp_path}:{os.environ['PATH']}") as conversation,
     ):
@@ -158,17 +160,18 @@ def test_the_loudspeaker_gets_every_sample_of_a_reply_once(parley, speech, tmp_p
     events = [json.loads(line) for line in conversation.lines]
     sounds = [event for event in events if event["type"] == "response.output_audio.delta"]
     assert len({event["item_id"] for event in sounds}) == 1
-    heard = b""
+    sound = b""
     for event in sounds:
-        assert event.get("audio_start_ms", len(heard) // 48) == len(heard) // 48
-        heard += base64.b64decode(event["delta"])
+        assert event.get("audio_start_ms", len(sound) // 48) == len(sound) // 48
+        sound += base64.b64decode(event["delta"])
     starts = [event["audio_start_ms"] for event in sounds if "audio_start_ms" in event]
     assert starts and starts[-1] > 0
-    assert (tmp_path / "played.raw").read_bytes() == heard
-    (transcript,) = (
+    assert (tmp_path / "played.raw").read_bytes() == sound
+    (heard, said) = (
         event["transcript"] for event in events
-        if event["type"] == "response.output_audio_transcript.done")
-    assert "forward" in transcript
+        if event["type"] in ("conversation.item.input_audio_transcription.completed",
+                             "response.output_audio_transcript.done"))
+    assert "forward" in heard and said == reply.strip()
 
 
 def sound_programs(folder, speech):
