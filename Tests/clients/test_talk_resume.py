@@ -171,7 +171,7 @@ def test_the_loudspeaker_gets_every_sample_of_a_reply_once(piped, speech, tmp_pa
         event["transcript"] for event in events
         if event["type"] in ("conversation.item.input_audio_transcription.completed",
                              "response.output_audio_transcript.done"))
-    assert "forward" in heard and said == reply.strip()
+    assert "forward" in heard and said == reply
 
 
 def sound_programs(folder, speech):
