@@ -33,8 +33,9 @@ PATIENT_LIMITS = {
         "MCP_CALL_TIMEOUT", "UNACKNOWLEDGED_TIMEOUT",
     )
 }
-# For a client that speaks in real time: it may be late in the middle of a word, which would end its turn. A
-# test whose client sends nothing in silence waits so long.
+# The environment of a server whose client speaks in real time. The client may be late by more than the default
+# of 1 s in the middle of a word, which would end its turn. Where a client stops sending with its speech, this
+# keeps its turn open for a minute.
 PATIENT_EARS = {"PARLEY_AUDIO_GAP_MS": "60000"}
 # Clients of tests stand for those that are elsewhere, and are not told why a service has failed.
 STRANGERS = {"PARLEY_EXPLAIN_FAILURES": "false"}
