@@ -15,9 +15,10 @@ shift
 # Stops and continues the servers until it is ended. A server that is stopped already belongs to a test
 # that has stopped it, and is left alone.
 pause_servers() {
-    local pid state stopped
+    local pid state stopped=()
+    # A server that is stopped when this ends would stay so.
+    trap '((${#stopped[@]} == 0)) || kill -CONT "${stopped[@]}" 2>/dev/null; exit' TERM
     while sleep 3; do
-        stopped=()
         for pid in $(pgrep -x parley); do
             [[ $(readlink "/proc/$pid/exe") == "$root"/* ]] || continue
             # It may have ended since it was listed.
@@ -26,6 +27,7 @@ pause_servers() {
         done
         sleep 0.2
         ((${#stopped[@]} == 0)) || kill -CONT "${stopped[@]}" 2>/dev/null || true
+        stopped=()
     done
 }
 
