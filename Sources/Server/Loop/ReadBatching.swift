@@ -1,7 +1,7 @@
 // Decides when the reads that may be batched are reported. Pure: the time is an argument. EpollIO asks it.
 //
-// A packet of audio costs little more than the wake-up that it causes. A packet of one of 290 speaking
-// sessions took 48 µs, and 10 µs less when the packets of 5 ms came together (LoadTests/RESULTS.md).
+// The wake-up is a large part of what a packet of audio costs: 290 speaking sessions take a fifth less
+// processor time when the packets of 5 ms come together (LoadTests/results/speech.md has the command).
 // Network cards hold their interrupts back for the same reason.
 //
 //   prompt ── `busyReports` within one hold ──▶ held ── fewer than half of that in a hold ──▶ prompt
@@ -10,8 +10,8 @@ import Session
 
 /// When the next reads that may be batched are reported.
 struct ReadBatching {
-    /// How late a report may come: 5 ms, a quarter of a packet. That is little beside the 32 ms
-    /// after which voice activity looks at the audio. 2 ms saved two thirds as much.
+    /// How late a report may come: 5 ms, a quarter of a packet. That is little beside the 32 ms after which
+    /// voice activity looks at the audio.
     static let hold = Duration.milliseconds(5)
     /// The reports within one hold from which on there is something to save. 8: 32 sessions that speak. Below
     /// that each packet is reported as it comes.
