@@ -5,7 +5,7 @@
 extension TidyRule {
     static let all: [TidyRule] = [
         imports, functionLength, openingComment, noEmptyFile, noUnfinishedWork, noSleepInTests,
-        noPathOfOneMachine, noRegistryHost, noTrailingSpace,
+        noPathOfOneMachine, noRegistryHost, noTrailingSpace, exemptionsHaveFigures,
     ]
 
     // MARK: - Functions
@@ -93,6 +93,26 @@ extension TidyRule {
         good: [TextFile(path: "Makefile", text: "all:\n\n")],
         appliesTo: { !$0.path.hasSuffix(".md") && !$0.path.hasPrefix("Tests/Fixtures/") },
         problem: { $0.utf8.last == 32 || $0.utf8.last == 9 ? "ends in a blank" : nil })
+
+    /// docs/decisions/0030-echo-path.md says how the figures are counted.
+    private static let exemptionsHaveFigures = perLine(
+        "what is exempt from the check for overlapping accesses says what the check would cost",
+        words: ["@exclusivity"],
+        bad: [
+            TextFile(path: "Sources/A.swift", text: "    @exclusivity(unchecked) var a = 1"),
+            TextFile(path: "Sources/A.swift", text: "@exclusivity(unchecked) var a = 1  // Fast."),
+        ],
+        good: [
+            TextFile(
+                path: "Sources/A.swift",
+                text: "@exclusivity(unchecked) var a = 1  // 68 instructions an echo.")
+        ],
+        appliesTo: { $0.isSwift && $0.isIn("Sources") },
+        problem: { line in
+            guard line.holds("@exclusivity"), !line.contains(#/// [0-9,]+ instructions an? /#)
+            else { return nil }
+            return "an exemption without its figure"
+        })
 
     // MARK: - Tests and places
 

@@ -55,16 +55,17 @@ actor ShardGate {
     nonisolated let executor: ShardExecutor
     // Used on the shard's thread only, which is the actor's, also by functions that are not
     // isolated.
-    @exclusivity(unchecked) private nonisolated(unsafe) var deliveries: [AgentDelivery] = []
+    @exclusivity(unchecked)  // 3,500 instructions a typed turn.
+    private nonisolated(unsafe) var deliveries: [AgentDelivery] = []
     /// The task that delivered last since the shard took the deliveries, and how often in a row.
-    @exclusivity(unchecked) private nonisolated(unsafe) var lastSerial: UInt64 = 0
-    @exclusivity(unchecked) private nonisolated(unsafe) var run = 0
+    private nonisolated(unsafe) var lastSerial: UInt64 = 0
+    private nonisolated(unsafe) var run = 0
     /// The suspensions, and the tasks that wait for the end of each, in order.
-    @exclusivity(unchecked) private nonisolated(unsafe) var suspensions: [Suspension: [Waiter]] =
-        [:]
+    private nonisolated(unsafe) var suspensions: [Suspension: [Waiter]] = [:]
     /// The owners of tasks whose memory has changed since the last tick's end; some are listed
     /// several times.
-    @exclusivity(unchecked) private nonisolated(unsafe) var chargedOwners: [EventToken] = []
+    @exclusivity(unchecked)  // 68 instructions an echo.
+    private nonisolated(unsafe) var chargedOwners: [EventToken] = []
     /// Finds the facts that an agent may know of a session; set once, on the shard's thread.
     private nonisolated(unsafe) var describe: (EventToken) -> SessionFacts? = { _ in nil }
     /// Bytes of speech that the shard has not taken yet, by the task that left them.

@@ -16,10 +16,9 @@ import Session
 
 /// One TCP connection. Confined to its shard's thread.
 ///
-/// Properties that every message touches are exempt from Swift's run-time check for overlapping
-/// accesses: the checks would be a third of an echo's instructions in user space (15 of 84 each).
-/// No access here overlaps another, as each is one load, one store, or a call that knows no
-/// connection.
+/// Some properties are exempt from Swift's run-time check for overlapping accesses. The comment beside
+/// each says what the check would cost an echo (docs/decisions/0030-echo-path.md). No access here
+/// overlaps another, as each is one load, one store, or a call that knows no connection.
 final class Connection: SessionHolder, SlotMember {
     /// The states of a connection; the diagram is at the top of the file.
     enum State: UInt8 {
@@ -57,65 +56,65 @@ final class Connection: SessionHolder, SlotMember {
     /// Its name on its shard.
     let token: EventToken
     /// The socket; `noHandle` where it is gone, or has moved to another shard.
-    @exclusivity(unchecked) var handle: IOHandle
-    @exclusivity(unchecked) var state = State.http
-    @exclusivity(unchecked) var role = Role.http
+    var handle: IOHandle
+    var state = State.http
+    var role = Role.http
     /// Whether it is queued for the flush.
-    @exclusivity(unchecked) var isDirty = false
+    var isDirty = false
     /// Whether its ledger is to be settled at the end of the tick.
-    @exclusivity(unchecked) var isTouched = false
+    var isTouched = false
     /// The state of its session when its ledger was last settled; nil before.
-    @exclusivity(unchecked) var chargedState: SessionState?
+    var chargedState: SessionState?
     /// Bytes of its ledger when that was last settled: its part of the shard's sum.
-    @exclusivity(unchecked) var charged: UInt32 = 0
+    var charged: UInt32 = 0
     /// Whether the peer has been pinged since it was last heard.
-    @exclusivity(unchecked) var isPinged = false
+    var isPinged = false
     /// Whether the peer will send no more.
     var hasEnded = false
     /// Whether our direction of the connection is shut.
     var isFinished = false
     /// The reports that the backend is to give of it.
-    @exclusivity(unchecked) var interest: Interest = .reads
+    var interest: Interest = .reads
     /// Its entry in the shard's deadline queue, never later than what it waits for.
     var deadline = DeadlineHandle.none
     /// When bytes came last. Like the other times here, by the peers' clock (`Shard.peerClock`).
-    @exclusivity(unchecked) var lastReceived: Instant
+    var lastReceived: Instant
     /// When its state began: of a WebSocket the handshake. HTTP has the time of its own request.
     var phaseStart: Instant
     /// The deadline of the unfinished WebSocket message, by the bytes that have come.
     /// `noMessageDue` while there is none.
-    @exclusivity(unchecked) var messageDue = Connection.noMessageDue
+    var messageDue = Connection.noMessageDue
     /// When a WebSocket message, other than control frames, came or left last.
-    @exclusivity(unchecked) var lastMessage: Instant
+    var lastMessage: Instant
     /// How much may still come of messages that cost a peer nothing; see MessageRules.
-    @exclusivity(unchecked) var floodBudget = TokenBucket()
-    @exclusivity(unchecked) var output = SendBuffer()
+    var floodBudget = TokenBucket()
+    @exclusivity(unchecked) var output = SendBuffer()  // 398 instructions an echo.
     /// The record of output that waits; nil while none of it matters.
-    @exclusivity(unchecked) var backlog: OutputBacklog?
+    var backlog: OutputBacklog?
     /// Whether output of an earlier tick waits.
-    @exclusivity(unchecked) var isBehind = false
+    var isBehind = false
     /// Whether the output that waits is enough to suspend the session's agents.
-    @exclusivity(unchecked) var isCongested = false
+    var isCongested = false
     /// Why no message is taken in; empty: messages are.
-    @exclusivity(unchecked) var pauses: InputPause = []
+    var pauses: InputPause = []
     /// Whether it is queued for its pending messages to be handled, or its requests to be read, in the next
     /// tick.
-    @exclusivity(unchecked) var isUnfinished = false
+    var isUnfinished = false
     /// Bytes that came and are not used yet: the beginning of a proxy's header, or messages for the
     /// next tick. HTTP has its own.
-    @exclusivity(unchecked) var pending: [UInt8] = []
+    @exclusivity(unchecked) var pending: [UInt8] = []  // 68 instructions an echo.
     /// The place of the address that it counts for.
     var addressPlace = AddressPlace.none
     var http: HTTPServerConnection?
-    @exclusivity(unchecked) var webSocket: WebSocketConnection?
+    @exclusivity(unchecked) var webSocket: WebSocketConnection?  // 291 instructions an echo.
     /// Bits of the window that messages to the peer are compressed with; 0: they are not.
     var deflateWindowBits: UInt8 = 0
     /// Compression that remembers earlier messages, where there was memory for it.
     var contexts: CompressionContexts?
     /// The session of its client, if it has one (`give`, `part`).
-    @exclusivity(unchecked) var live: LiveSession?
+    var live: LiveSession?
     /// Nil where the server speaks plain TCP.
-    @exclusivity(unchecked) var tls: TLSConnection?
+    var tls: TLSConnection?
 
     init(token: EventToken, handle: IOHandle, at now: Instant) {
         self.token = token

@@ -1,6 +1,6 @@
 // Decides when the reads that may be batched are reported. Pure: the time is an argument. EpollIO asks it.
 //
-// The wake-up is a large part of what a packet of audio costs: 290 speaking sessions take a fifth less
+// The wake-up is a large part of what a packet of audio costs. 290 speaking sessions take a fifth less
 // processor time when the packets of 5 ms come together (LoadTests/results/speech.md has the command).
 // Network cards hold their interrupts back for the same reason.
 //

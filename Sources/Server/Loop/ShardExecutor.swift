@@ -20,8 +20,8 @@ private final class JobQueue: @unchecked Sendable {
     /// The shard's thread, or 0. pthread_t is never 0 on Linux.
     let thread = Atomic<UInt>(0)
     /// Touched by the shard's thread only.
-    @exclusivity(unchecked) var local: [ShardJob] = []
-    @exclusivity(unchecked) var incoming: [ShardJob] = []
+    @exclusivity(unchecked) var local: [ShardJob] = []  // 204 instructions an echo.
+    @exclusivity(unchecked) var incoming: [ShardJob] = []  // 97 instructions an echo.
 
     init(wake: @escaping @Sendable () -> Void) { mailbox = Mailbox(wake: wake) }
 

@@ -16,10 +16,10 @@ final class ChunkPool {
     /// Free chunks that are kept. 64 (1 MiB): enough for a tick in which all speakers write.
     private let maxIdleChunks: Int
     /// The chunk that is taken next; the others are linked behind it.
-    @exclusivity(unchecked) private var idle: UnsafeMutableRawPointer?
-    @exclusivity(unchecked) private var idleCount = 0
+    private var idle: UnsafeMutableRawPointer?
+    private var idleCount = 0
     /// Chunks in buffers now.
-    @exclusivity(unchecked) private(set) var chunksInUse = 0
+    private(set) var chunksInUse = 0
 
     /// Creates a pool that allocates when it is first needed.
     init(maxIdleChunks: Int = 64) { self.maxIdleChunks = maxIdleChunks }

@@ -65,8 +65,7 @@ final class UpstreamTransfer: @unchecked Sendable {
     private let maxBufferedBytes: Int
     private let maxHeadBytes: Int
 
-    // State that each piece touches is exempt from the run-time check for overlapping accesses, as in Shard.
-    @exclusivity(unchecked) private var stage = Stage.awaitingHead
+    private var stage = Stage.awaitingHead
     /// Whether the head came whole, even if the answer broke off after it.
     private var hasHead = false
     private var status = 0
@@ -83,9 +82,9 @@ final class UpstreamTransfer: @unchecked Sendable {
     /// Why this server refused the rest, if it did.
     private var refusal: AgentError?
     /// Pieces in order; those before `firstPending` have been taken.
-    @exclusivity(unchecked) private var pending: [[UInt8]] = []
-    @exclusivity(unchecked) private var firstPending = 0
-    @exclusivity(unchecked) private var pendingBytes = 0 {
+    @exclusivity(unchecked) private var pending: [[UInt8]] = []  // 4,100 instructions a typed turn.
+    private var firstPending = 0
+    private var pendingBytes = 0 {
         didSet { charge.addPending(pendingBytes - oldValue) }
     }
     /// Since when it has been paused for a slow consumer, or nil where it is not paused.
@@ -93,10 +92,10 @@ final class UpstreamTransfer: @unchecked Sendable {
     private var isPaused: Bool { pausedSince != nil }
     /// When bytes last came, or when the transfer was last resumed. Each piece moves it, the
     /// deadline follows.
-    @exclusivity(unchecked) private var lastActivity: Instant
+    private var lastActivity: Instant
     private var headWaiter: CheckedContinuation<Int, any Error>?
     /// Unsafe, as a checked continuation would allocate for every piece of an answer.
-    @exclusivity(unchecked) private var chunkWaiter: UnsafeContinuation<[UInt8]?, any Error>?
+    private var chunkWaiter: UnsafeContinuation<[UInt8]?, any Error>?
 
     /// Prepares a request; `UpstreamHTTP` hands it to libcurl.
     /// - Throws: `AgentError.upstream` when the request cannot be expressed.

@@ -69,12 +69,12 @@ public final class SessionContext {
     /// Which MCP servers sessions may name. Nil means that tools of that type are refused.
     public let toolServers: ToolServerPolicy?
     /// Counts of the shard's sessions so far.
-    @exclusivity(unchecked) public var counters = SessionCounters()
+    @exclusivity(unchecked) public var counters = SessionCounters()  // 204 instructions an echo.
     /// Audio received so far, in samples at 16 kHz. The shard reads it at every read of a socket;
     /// from its module, `counters` would be checked for overlapping accesses.
     public var samplesIn: Int { counters.samplesIn }
     /// How much audio this tick of the event loop has time for.
-    @exclusivity(unchecked) var audioShares = AudioShares()
+    @exclusivity(unchecked) var audioShares = AudioShares()  // 233 instructions an echo.
     /// Outputs of the latest input. They are taken before the next input, so that one queue serves
     /// all sessions and an idle session has none.
     var outputs = OutputQueue()

@@ -10,11 +10,11 @@ final class CodecSpace {
     /// Decoding and encoding space.
     let scratch = AudioScratch()
     /// Idle decoders and encoders.
-    @exclusivity(unchecked) var pool: CodecPool
+    @exclusivity(unchecked) var pool: CodecPool  // 68 instructions an echo.
     /// Phrases that have been spoken.
-    @exclusivity(unchecked) var phrases: PhraseCache
+    @exclusivity(unchecked) var phrases: PhraseCache  // 68 instructions an echo.
     /// By how much a busy shard lowers the complexity of Opus.
-    @exclusivity(unchecked) var relief = EncodingRelief()
+    var relief = EncodingRelief()
 
     init(_ settings: CodecSettings) {
         self.settings = settings
