@@ -119,12 +119,12 @@ def test_what_was_not_heard_of_a_spoken_reply_is_not_known(parley, first):
         async with connect(parley) as session:
             if not first:
                 await session.turn("hello")
-            ends = len(parley.brain.ends)
+            number = len(parley.brain.requests)
             await session.update(output_modalities=["audio"])
             await session.say("tell me a tale")
             await session.connection.response.create()
             item = (await session.until("response.output_item.added")).item
-            assert await asyncio.to_thread(parley.brain.end, ends) == {
+            assert await asyncio.to_thread(parley.brain.end, number) == {
                 "completed": True, "status": 200}
             while True:
                 event = await session.until("response.output_audio.delta", "response.done")

@@ -2,10 +2,12 @@
 
     watched_brain.py FILE PORT RECORD
 
-Two lines of JSON for each request: `{"path", "headers", "body"}` once it is there, and
-`{"completed", "status"}` at its end; not completed where the caller closed the connection."""
+Two lines of JSON for each request: `{"number", "path", "headers", "body"}` once it is there, and
+`{"number", "completed", "status"}` at its end; not completed where the caller closed the connection.
+Requests are numbered from 0 as they come."""
 
 import importlib.util
+import itertools
 import json
 import pathlib
 import sys
@@ -27,6 +29,7 @@ class Watched:
 
     def __init__(self, app, record):
         self.app, self.record = app, record
+        self.numbers = itertools.count()
 
     def write(self, **line):
         print(json.dumps(line), file=self.record, flush=True)
@@ -45,7 +48,10 @@ class Watched:
                 body += message.get("body", b"")
                 if not message.get("more_body"):
                     headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-                    self.write(path=scope["path"], headers=headers, body=json.loads(body or "null"))
+                    state["number"] = next(self.numbers)
+                    self.write(
+                        number=state["number"], path=scope["path"], headers=headers,
+                        body=json.loads(body or "null"))
             return message
 
         async def watched_send(message):
