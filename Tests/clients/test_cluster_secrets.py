@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -64,19 +65,30 @@ def open_session(node, credential):
     return asyncio.run(asyncio.wait_for(test(), HANG_GUARD))
 
 
+def shared_session(node, credential):
+    """The session that a secret of another node opens, and how often it was refused before: Redis may have
+    it later than its maker, and on a busy machine answers late."""
+    answers = []
+    until(lambda: answers.append(open_session(node, credential)) or answers[-1] != 401)
+    return answers[-1], len(answers) - 1
+
+
 def test_a_secret_opens_its_own_session_at_every_node(cluster):
     redis, one, two, _ = cluster
     secret = make_secret(one, model="bound", instructions="Be brief.")
     until(lambda: redis.client.keys("parley:secret:*"))
-    session = open_session(two, secret)
+    session, refusals = shared_session(two, secret)
     assert (session["model"], session["instructions"]) == ("bound", "Be brief.")
     # From then on the node knows it.
     redis.client.flushall()
     assert open_session(two, secret)["model"] == "bound"
     assert open_session(two, MADE_UP) == 401
     page = two.get("/metrics", {"Authorization": f"Bearer {KEY}"})[2].decode()
-    for outcome, count in [("found", 1), ("missing", 1), ("failed", 0)]:
-        assert f'parley_client_secret_lookups_total{{outcome="{outcome}"}} {count}\n' in page
+    looked_up = {
+        outcome: int(count) for outcome, count in re.findall(
+            r'^parley_client_secret_lookups_total\{outcome="(\w+)"\} (\d+)$', page, re.MULTILINE)}
+    failed = looked_up.pop("failed")
+    assert looked_up == {"found": 1, "missing": 1} and failed <= refusals
     # Redis has neither the secret nor the key.
     make_secret(one, instructions="Be brief.")
     until(lambda: redis.client.keys("parley:secret:*"))
@@ -89,15 +101,15 @@ def test_a_secret_opens_its_own_session_at_every_node(cluster):
 def test_a_secret_goes_with_its_key_and_with_its_time(cluster):
     redis, one, two, keys = cluster
     lasting, other = make_secret(one), make_secret(one, key=OTHER)
-    assert open_session(two, lasting)["type"] == "realtime"
+    assert shared_session(two, lasting)[0]["type"] == "realtime"
     keys.write_text(f"{OTHER}\n")
     for node in (one, two):
         os.kill(node.process.pid, signal.SIGHUP)
         until(lambda node=node: open_session(node, lasting) == 401)
-    assert open_session(two, other)["type"] == "realtime"
+    assert shared_session(two, other)[0]["type"] == "realtime"
     # Takes real time: no secret lasts less than ten seconds.
     brief = make_secret(one, seconds=10, key=OTHER)
-    assert open_session(two, brief)["type"] == "realtime"
+    assert shared_session(two, brief)[0]["type"] == "realtime"
     until(lambda: open_session(two, brief) == 401)
     assert open_session(one, brief) == 401
 
@@ -116,4 +128,4 @@ def test_while_redis_stands_still_secrets_are_good_at_their_own_node(cluster):
     assert open_session(one, MADE_UP) == 401
     redis.resume()
     until(lambda: two.get("/readyz?store")[0] == 200)
-    assert open_session(two, secret)["instructions"] == "Be brief."
+    assert shared_session(two, secret)[0]["instructions"] == "Be brief."
