@@ -21,8 +21,9 @@ from scripted_model import ScriptedModel
 
 WORKER = pathlib.Path(__file__).with_name("job_worker.py")
 STREAM, GROUP, DEAD = "parley:jobs", "workers", "parley:jobs:dead"
-# A worker that is alive renews its lease five times in this time, also on a busy machine.
-LEASE_MS = 3_000
+# A worker that is alive renews its lease five times in this time, also on a busy machine. Few tests wait for
+# its end.
+LEASE_MS = 10_000
 PATIENT = f"lease-ms={LEASE_MS} pickup-ms=600000"
 
 
@@ -47,7 +48,8 @@ class Workers:
     def events(self, *names):
         if not self.record.exists():
             return []
-        lines = self.record.read_text(encoding="utf-8").splitlines()
+        # The last line may not be written to its end.
+        lines = self.record.read_text(encoding="utf-8").split("\n")[:-1]
         return [event for event in map(json.loads, lines) if event["event"] in names]
 
     async def until(self, name, count=1):
