@@ -68,7 +68,13 @@ class RawWebSocket:
         return data
 
     def next(self):
-        """Opcode and payload of the next frame."""
+        """Opcode and payload of the next frame. A ping of the server, which comes where the test is slow, is
+        answered."""
+        while (found := self.next_of_any())[0] == 9:
+            self.send(frame(10, found[1]))
+        return found
+
+    def next_of_any(self):
         first, size = self.read(2)
         if size == 126:
             (size,) = struct.unpack(">H", self.read(2))
@@ -187,10 +193,10 @@ def test_a_reset_and_a_half_close_at_any_stage_leave_nothing(target, stage):
         before = descriptors(target)
         for count in range(20):
             connection = STAGES[stage](target)
-            if count % 4 == 1:
-                connection.shutdown(socket.SHUT_WR)
-            elif count % 4 == 2:
-                connection.shutdown(socket.SHUT_RD)
+            if count % 4 in (1, 2):
+                # Where the server has ended the connection before, there is nothing to shut down.
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_WR if count % 4 == 1 else socket.SHUT_RD)
             elif count % 4 == 3:
                 time.sleep(0.01)
             reset(connection)
@@ -349,9 +355,9 @@ def secured(tmp_path_factory, *arguments):
         str(key), *arguments)
 
     def is_alive():
-        # Plain HTTP is answered with an explanation.
+        # Plain HTTP is answered with an explanation; a request that is late is not.
         try:
-            return status_of(exchange(server, HEAD + b"\r\n")) == 400
+            return exchange(server, HEAD + b"\r\n").startswith(b"HTTP/1.1 400 ")
         except OSError:
             return False
 
