@@ -217,7 +217,21 @@ class Conversation:
             self.loudspeaker.stop(at)
         for action in self.actions:
             if action.get("when") == kind and self.counts[kind] == action.get("nth", 1):
-                self.due.append((at + action.get("after", 0), action))
+                self.due.append((self.due_time(action, at), action))
+
+    def due_time(self, action, at):
+        """When an action is due whose event has come at a time. What the file has after the end of a reply
+        also waits for that end here: the server's voice speaks for longer than the file's."""
+        kind, after = action["when"], action.get("after", 0)
+        times = [line["at"] for line in self.expected if line.get("event") == kind]
+        if len(times) < action.get("nth", 1):
+            return at + after
+        expected, end = times[action.get("nth", 1) - 1] + after, 0
+        for line in self.expected:
+            if "audio_ms" in line and line["at"] <= expected:
+                end = max(end, line["at"] + self.loudspeaker.latency) + line["audio_ms"]
+        is_after_reply = 0 < end <= expected
+        return max(at + after, self.loudspeaker.end + expected - end if is_after_reply else 0)
 
     def handle_asked(self, messages):
         """Handles a request to the model."""
