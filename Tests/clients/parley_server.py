@@ -32,6 +32,9 @@ PATIENT_LIMITS = {
         "LLM_FIRST_TOKEN_TIMEOUT", "SERVICE_TIMEOUT", "SERVICE_TOTAL_TIMEOUT", "MCP_LIST_TIMEOUT",
         "MCP_CALL_TIMEOUT", "UNACKNOWLEDGED_TIMEOUT",
     )
+} | {
+    # Its most. A client that is late in the middle of its speech does not end it.
+    "PARLEY_AUDIO_GAP_MS": "60000",
 }
 # The environment of a server whose client speaks in real time. The client may be late by more than the default
 # of 1 s in the middle of a word, which would end its turn. Where a client stops sending with its speech, this
