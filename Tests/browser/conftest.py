@@ -17,7 +17,7 @@ sys.path += [str(TESTS), str(TESTS / "clients")]
 
 from parley_server import HANG_GUARD, ROOT, ParleyServer
 from recordings import DATA, convert
-from talking import sign_in, state
+from talking import RECORD_STATES, sign_in, state
 
 pytest_plugins = ["pytest_parley"]
 
@@ -120,8 +120,7 @@ def page_opener(browser, parley, **defaults):
         # Asked for once: requests may still be reported when a proxy's socket is closed.
         place = f":{server.port}/"
         page = context.new_page()
-        if script:
-            page.add_init_script(script)
+        page.add_init_script(RECORD_STATES + script)
         page.on("pageerror", lambda error: problems.append(str(error)))
         if not is_refused:
             page.on("console", lambda line: problems.append(line.text)

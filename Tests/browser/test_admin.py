@@ -5,7 +5,7 @@ import re
 
 import pytest
 from conftest import APP_KEY, OPERATOR_KEY
-from parley_server import ParleyServer, free_port
+from parley_server import HANG_GUARD, ParleyServer, free_port
 from playwright.sync_api import expect
 from talking import agent_turn, sign_in, state, type_message
 from test_looks import SIZES, check
@@ -201,7 +201,7 @@ def test_a_server_is_drained_when_the_operator_is_sure(open_admin):
         page.get_by_role("button", name="Drain…").click()
         page.get_by_role("dialog").get_by_role("button", name="Drain the server").click()
         state(page, "Lost; trying again")
-        assert server.process.wait(60) == 0
+        assert server.process.wait(HANG_GUARD) == 0
 
 
 def test_the_page_comes_back_to_a_server_that_was_started_again(open_admin):

@@ -5,11 +5,12 @@ import contextlib
 import json
 import re
 import sqlite3
+import time
 
 import pytest
 import websockets.sync.client
 from conftest import APP_KEY, OPERATOR_KEY, page_opener
-from parley_server import PATIENT_WEBSOCKET, ParleyServer
+from parley_server import HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer
 from playwright.sync_api import expect
 from scripted_model import ScriptedModel
 from talking import agent_turn, state, type_message
@@ -36,6 +37,15 @@ class KeepingServer(ParleyServer):
             return [
                 database.execute(f"SELECT COUNT(*) FROM {table} WHERE {column} = ?", (session,)).fetchone()[0]
                 for table, column in places]
+
+    def wait_for(self, count):
+        """Waits until the file has so many ended sessions."""
+        deadline = time.monotonic() + HANG_GUARD
+        question = "SELECT COUNT(*) FROM sessions WHERE ended_ms IS NOT NULL"
+        with contextlib.closing(sqlite3.connect(self.records)) as database:
+            while database.execute(question).fetchone()[0] < count:
+                assert time.monotonic() < deadline, f"there are no {count} ended sessions"
+                time.sleep(0.05)
 
     def kept_files(self, session):
         """Its recordings, also those that are being written."""
@@ -170,6 +180,7 @@ def test_older_sessions_are_shown_when_asked_for(open_admin, keeping):
             keeping.realtime_url, additional_headers=headers, **PATIENT_WEBSOCKET
         ) as socket:
             socket.recv()
+    keeping.wait_for(55)
     page = open_admin(keeping, OPERATOR_KEY)
     expect(rows(page)).to_have_count(50)
     page.get_by_role("button", name="Show older ones").click()
