@@ -32,7 +32,10 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(folder):
-    with ParleyServer("--telephone", "twilio", "--agents", str(folder / "agents.yaml")) as server:
+    # The simulator sends nothing more after the speech, which ends it.
+    with ParleyServer(
+        "--telephone", "twilio", "--agents", str(folder / "agents.yaml"), PARLEY_AUDIO_GAP_MS="1000",
+    ) as server:
         # The recogniser is loaded with the first call.
         server.talk("--wav", str(folder / "whole.wav"))
         yield server
