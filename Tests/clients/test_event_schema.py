@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from event_schema import check_event, schema
-from parley_server import HANG_GUARD
+from parley_server import HANG_GUARD, PATIENT_WEBSOCKET
 from recording_proxy import RecordingProxy
 from websockets.asyncio.client import connect
 from websockets.asyncio.server import serve
@@ -70,13 +70,13 @@ def test_the_relay_tells_of_a_wrong_event_that_a_client_gets(event, compression)
         await socket.wait_closed()
 
     async def run_server(ready):
-        async with serve(speak, "127.0.0.1", 0, compression=compression) as server:
+        async with serve(speak, "127.0.0.1", 0, compression=compression, **PATIENT_WEBSOCKET) as server:
             ready.append(server.sockets[0].getsockname()[1])
             has_started.set()
             await is_over.wait()
 
     async def run_client(url):
-        async with connect(url, compression=compression, open_timeout=HANG_GUARD) as socket:
+        async with connect(url, compression=compression, **PATIENT_WEBSOCKET) as socket:
             await socket.send(json.dumps(said))
             return [json.loads(await socket.recv())["type"] for _ in range(2)]
 
