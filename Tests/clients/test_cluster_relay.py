@@ -220,12 +220,12 @@ def begin(node, model, **options):
 
 
 def resume(node, **options):
-    """The answer, once the other node has answered."""
+    """The answer, once the other node has answered, and the store where the key is a client secret."""
     answers = []
 
     def is_decided():
         answers.append(ask(node, "GET", "/api/chat/chat%201%2F2/stream", **options))
-        return is_answered(node, answers[-1].status, unknown=204)
+        return answers[-1].status != 401 and is_answered(node, answers[-1].status, unknown=204)
 
     until(is_decided)
     return answers[-1]
