@@ -64,6 +64,9 @@ def answer(request, job):
             job.say(type="song", text="la")
         elif "flood" in text:
             for number in range(1, 2_001):
+                # A worker that had said all could not be held by a server that is late.
+                while number > 1_900 and not WORD.exists():
+                    time.sleep(0.01)
                 yield f"{number:06}" + "x" * 94
         elif "story" in text:
             for number in range(1, 1_000_001):
