@@ -14,6 +14,9 @@ from scripted_mind import ScriptedMind
 
 pytestmark = pytest.mark.busy
 
+# A session that gets no audio for so long forgets the sound before it, and finds the beginning of a word later.
+PATIENT = ["--codec-idle-seconds", "3600"]
+
 # Seconds between the starts of two conversations. Most begin with the same words, and would
 # otherwise all request their transcript at once.
 STAGGER = 0.3
@@ -45,7 +48,7 @@ async def converse(conversations):
             for options, group in groups.items():
                 arguments = [str(word) for key, value in options for word in (f"--{key}", value)]
                 server = stack.enter_context(
-                    ParleyServer("--llm", mind.url, "--model", "scripted", *arguments)
+                    ParleyServer("--llm", mind.url, "--model", "scripted", *PATIENT, *arguments)
                 )
                 for conversation in group:
                     mind.expect(conversation)
