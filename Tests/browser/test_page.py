@@ -163,9 +163,10 @@ def test_a_spoken_turn_is_shown_and_its_reply_is_heard(open_page, parley, tmp_pa
     expect(page.get_by_role("button", name="Microphone off")).to_have_attribute(
         "aria-pressed", "true")
     state(page, "You speak")
+    # A busy browser may lose the beginning of the phrase, which then comes again.
+    expect(user_turn(page)).to_contain_text("forward")
     state(page, "Speaking")
     stop_talking(page)
-    expect(user_turn(page)).to_contain_text("forward")
     expect(page.locator("#fact-sound")).to_have_text("compressed (Opus), also for slow networks")
     state(page, "Ready")
     said, reply = text_of(user_turn(page)), text_of(agent_turn(page))
@@ -177,16 +178,16 @@ def test_a_spoken_turn_is_shown_and_its_reply_is_heard(open_page, parley, tmp_pa
     # What the loudspeaker got are the words of the reply.
     heard = recognised(parley, loudspeaker(page), tmp_path)
     assert heard
-    if was_recorded_whole(page):
+    if page.locator(".turn.user").count() == 1 and was_recorded_whole(page):
         assert word_errors(words(reply), words(heard)) <= 2, heard
 
 
 def test_a_browser_without_codecs_sends_and_plays_samples(open_page):
     page = open_page(script="delete window.AudioEncoder; delete window.AudioDecoder;")
     page.get_by_role("button", name="Start talking").click()
+    expect(user_turn(page)).to_contain_text("forward")
     state(page, "Speaking")
     stop_talking(page)
-    expect(user_turn(page)).to_contain_text("forward")
     expect(page.locator("#fact-sound")).to_have_text("uncompressed (PCM), for fast networks")
     state(page, "Ready")
     expect(agent_turn(page).locator("del")).to_have_count(0)
