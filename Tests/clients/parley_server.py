@@ -32,13 +32,9 @@ PATIENT_LIMITS = {
         "LLM_FIRST_TOKEN_TIMEOUT", "SERVICE_TIMEOUT", "SERVICE_TOTAL_TIMEOUT", "MCP_LIST_TIMEOUT",
         "MCP_CALL_TIMEOUT", "UNACKNOWLEDGED_TIMEOUT",
     )
-} | {
-    # Its most. A client that is late in the middle of its speech does not end it.
-    "PARLEY_AUDIO_GAP_MS": "60000",
 }
-# The environment of a server whose client speaks in real time. The client may be late by more than the default
-# of 1 s in the middle of a word, which would end its turn. Where a client stops sending with its speech, this
-# keeps its turn open for a minute.
+# For a client that speaks in real time: it may be late in the middle of a word, which would end its turn. A
+# test whose client sends nothing in silence waits so long.
 PATIENT_EARS = {"PARLEY_AUDIO_GAP_MS": "60000"}
 # Clients of tests stand for those that are elsewhere, and are not told why a service has failed.
 STRANGERS = {"PARLEY_EXPLAIN_FAILURES": "false"}
@@ -99,7 +95,7 @@ class ParleyServer:
             self.arguments = ["nice", "-n", str(niceness), *self.arguments]
         self.environment = {
             name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")
-        } | PATIENT_LIMITS | STRANGERS | environment
+        } | PATIENT_LIMITS | PATIENT_EARS | STRANGERS | environment
         logs = ROOT / ".build/test"
         logs.mkdir(parents=True, exist_ok=True)
         self.log_path = logs / f"serve-{os.getpid()}-{next(NUMBERS)}.log"
