@@ -149,7 +149,7 @@ def test_the_model_is_shown_a_call_that_is_under_way(server, model):
     talk(server, test)
 
 
-def test_speech_that_stops_coming_is_a_turn(server, speech):
+def test_speech_that_stops_coming_is_a_turn(model, speech):
     """The microphone is muted, or the client sends nothing in silence."""
     async def test(session):
         # Within the last word.
@@ -160,7 +160,8 @@ def test_speech_that_stops_coming_is_a_turn(server, speech):
         done = await session.until("response.done")
         assert done["response"]["status"] == "completed"
 
-    talk(server, test)
+    with ParleyServer("--llm", model.url, PARLEY_AUDIO_GAP_MS="1000") as server:
+        talk(server, test)
 
 
 def test_a_call_after_words_is_answered_while_the_words_are_played(server, model):
