@@ -18,7 +18,7 @@ import pytest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 
-from parley_server import BINARY, PATIENT_EARS, ROOT, ParleyServer
+from parley_server import BINARY, ROOT, ParleyServer
 from recordings import goforward
 from scripted_model import ScriptedModel
 
@@ -28,7 +28,7 @@ pytest_plugins = ["pytest_parley"]
 @pytest.fixture(scope="session")
 def parley():
     """A server with its embedded models only."""
-    with ParleyServer(**PATIENT_EARS) as server:
+    with ParleyServer() as server:
         yield server
 
 
@@ -42,7 +42,7 @@ def model():
 @pytest.fixture(scope="session")
 def piped(model):
     """A server that sends its turns to the scripted model."""
-    environment = {"PARLEY_LLM_KEY": "the-key"} | PATIENT_EARS
+    environment = {"PARLEY_LLM_KEY": "the-key"}
     with ParleyServer("--llm", model.url, "--model", "scripted", **environment) as server:
         yield server
 

@@ -32,10 +32,11 @@ PATIENT_LIMITS = {
         "LLM_FIRST_TOKEN_TIMEOUT", "SERVICE_TIMEOUT", "SERVICE_TOTAL_TIMEOUT", "MCP_LIST_TIMEOUT",
         "MCP_CALL_TIMEOUT", "UNACKNOWLEDGED_TIMEOUT",
     )
+} | {
+    # Its most. A client that speaks in real time may be late in the middle of a word, which would end its
+    # turn. A test whose client sends nothing in silence sets it itself.
+    "PARLEY_AUDIO_GAP_MS": "60000",
 }
-# For a client that speaks in real time: it may be late in the middle of a word, which would end its turn. A
-# test whose client sends nothing in silence waits so long.
-PATIENT_EARS = {"PARLEY_AUDIO_GAP_MS": "60000"}
 # Clients of tests stand for those that are elsewhere, and are not told why a service has failed.
 STRANGERS = {"PARLEY_EXPLAIN_FAILURES": "false"}
 BINARY = os.environ.get("PARLEY_TEST_BINARY", str(ROOT / ".build/release/parley"))
@@ -95,7 +96,7 @@ class ParleyServer:
             self.arguments = ["nice", "-n", str(niceness), *self.arguments]
         self.environment = {
             name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")
-        } | PATIENT_LIMITS | PATIENT_EARS | STRANGERS | environment
+        } | PATIENT_LIMITS | STRANGERS | environment
         logs = ROOT / ".build/test"
         logs.mkdir(parents=True, exist_ok=True)
         self.log_path = logs / f"serve-{os.getpid()}-{next(NUMBERS)}.log"

@@ -15,7 +15,7 @@ import urllib.parse
 import pytest
 import websockets
 import websockets.sync.client
-from parley_server import BINARY, HANG_GUARD, PATIENT_EARS, PATIENT_WEBSOCKET, ParleyServer
+from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer
 from postgresql_server import PostgreSQLServer
 from recordings import DATA, convert
 from strict_pooler import StrictPooler
@@ -99,7 +99,7 @@ def test_a_typed_conversation_is_recorded(model, path):
 def test_a_spoken_conversation_is_recorded(path, tmp_path):
     """Takes as long as the recording, which `parley talk` sends as a microphone would, and the reply,
     which is played to its end."""
-    with ParleyServer("--records", path, **PATIENT_EARS) as server:
+    with ParleyServer("--records", path) as server:
         wav = convert(DATA / "goforward.raw", tmp_path / "question.wav")
         done = server.talk("--wav", str(wav))
         assert done.returncode == 0, done.stderr

@@ -5,7 +5,7 @@ import concurrent.futures
 import itertools
 
 import pytest
-from parley_server import PATIENT_EARS, ParleyServer
+from parley_server import ParleyServer
 from recordings import convert, utterances, word_errors, words
 from talkers import heard_in
 
@@ -17,7 +17,7 @@ FORMATS = list(itertools.product(["json", "binary"], ["pcm", "pcmu", "pcma", "op
 @pytest.fixture(scope="module")
 def quick():
     """A server that sends replies at once, and not at the pace of their playing."""
-    options = {"PARLEY_WARM_MODELS": "true"} | PATIENT_EARS
+    options = {"PARLEY_WARM_MODELS": "true"}
     with ParleyServer("--playout-lead-ms", "60000", **options) as server:
         yield server
 

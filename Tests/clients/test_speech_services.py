@@ -12,7 +12,7 @@ import pytest
 from event_schema import server_event
 from faulty_service import FaultyService, silence
 from openai import OpenAI
-from parley_server import PATIENT_EARS, ParleyServer
+from parley_server import ParleyServer
 from realtime_session import append, connect, run
 from recordings import DATA, convert, word_errors, words
 from speech_service import SPOKEN, SpeechService, ogg_packets
@@ -45,7 +45,7 @@ def remote(service):
         "--tts-url", service.url, "--tts-format", "opus", "--llm", service.url,
         "--service-retry-percent", "100",
         "--playout-lead-ms", "60000", "--phrase-cache-bytes", "0",
-        PARLEY_STT_KEY="stt-key", PARLEY_TTS_KEY="tts-key", **PATIENT_EARS,
+        PARLEY_STT_KEY="stt-key", PARLEY_TTS_KEY="tts-key",
     ) as server:
         yield server
 

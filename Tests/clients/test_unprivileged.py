@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from parley_server import HANG_GUARD, PATIENT_EARS, PATIENT_LIMITS, ParleyServer, free_port
+from parley_server import HANG_GUARD, PATIENT_LIMITS, ParleyServer, free_port
 from recordings import DATA, convert
 
 pytestmark = pytest.mark.skipif(
@@ -40,7 +40,7 @@ def test_a_spoken_turn_as_nobody(folder, tmp_path):
     reply = tmp_path / "reply.wav"
     with UnprivilegedServer(
         folder, "--models", str(folder.parent / "models"), "--playout-lead-ms", "60000",
-        TMPDIR="/root", XDG_CACHE_HOME="/root", **PATIENT_EARS,
+        TMPDIR="/root", XDG_CACHE_HOME="/root",
     ) as server:
         with open(f"/proc/{server.process.pid}/status", encoding="ascii") as status:
             assert "Uid:\t65534\t65534\t65534\t65534\n" in status.readlines()

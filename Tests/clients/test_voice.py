@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import websockets.asyncio.client
 from parley_server import (
-    BINARY, HANG_GUARD, PATIENT_EARS, PATIENT_WEBSOCKET, ROOT, ParleyServer,
+    BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ROOT, ParleyServer,
 )
 from raw_session import RawSession
 from recordings import word_errors, words
@@ -65,7 +65,7 @@ def test_a_session_that_names_the_missing_voice_gets_a_typed_error(without_voice
 @installed
 def test_what_the_natural_voice_says_is_heard_again(tmp_path):
     spoken = tmp_path / "spoken.wav"
-    with ParleyServer("--voice-engine", "natural", **PATIENT_EARS) as server:
+    with ParleyServer("--voice-engine", "natural") as server:
         reply = server.turns("--text", SENTENCE, "--out", str(spoken))[0]["reply"]
         heard = server.turns("--wav", str(spoken))[0]["heard"]
         assert server.metric("parley_voice_substitutions_total") == "0"

@@ -4,7 +4,7 @@ turn is answered, and speech over a reply stops it. How soon is not judged: a ma
 import asyncio
 
 import pytest
-from parley_server import PATIENT_EARS, ParleyServer
+from parley_server import ParleyServer
 from recordings import DATA, convert, utterances
 from voicebench.bench import run_benchmark
 from voicebench.scenario import parse_scenario
@@ -30,7 +30,7 @@ def test_a_conversation_with_an_interruption(rate, tmp_path):
     scenario = parse_scenario({
         "name": "a conversation", "sample_rate": rate, "turns": turns, "max_duration_ms": 3 * MINUTE,
         "assert": {"max_missed_responses": 0, "min_barge_in_success_rate": 1}})
-    with ParleyServer(**PATIENT_EARS) as server:
+    with ParleyServer() as server:
         result = asyncio.run(run_benchmark(
             scenario, "voicebench_adapter:RealtimeAdapter", {"url": server.realtime_url}))
     assert result.passed, result.report

@@ -190,6 +190,11 @@ extension Shard {
         // Never in the past: a session that asks for that is called once per tick, no more.
         connection.deadline = deadlines.schedule(
             .connection(slot), at: now + configuration.connection.closeTimeout)
+        if let due = connection.live?.deadline, now - due > ShardClock.unnoticed {
+            // Its bytes may have come while the shard was away, and wait behind others': audio that
+            // waits there is no gap in its user's speech.
+            readNow(connection)
+        }
         if let live = connection.live { serveTimers(of: live) }
         forEachTimer(of: connection) { timer, due in
             if due <= now { serve(timer, of: connection) }

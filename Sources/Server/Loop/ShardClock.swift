@@ -14,6 +14,8 @@ struct ShardClock {
     /// How long a tick may last, or begin late, before the peers' clock is held back. 250 ms: far
     /// less than any timeout, and more than a busy shard needs for a tick.
     static let unnoticedNanoseconds: Int64 = 250_000_000
+    /// The same as a duration.
+    static let unnoticed = Duration.nanoseconds(unnoticedNanoseconds)
     /// An absence that is worth a line in the log. 1 s: speech would have had a gap.
     static let notableNanoseconds: Int64 = 1_000_000_000
 

@@ -70,6 +70,30 @@ private struct ScriptedVoice: LanguageModel, SpeechRecognizer, SlowSpeaker {
         return Telling(texts: client.texts, types: client.eventTypes, metrics: server.metrics)
     }
 
+    /// The shard is away for 2 s in the middle of a word, and the packets of those 2 s are not among the first
+    /// reports of the next tick.
+    @Test func audioThatWaitsBehindOthersIsNoGapInSpeech() throws {
+        let server = try SimulatedServer(
+            agents: Self.agents, voiceActivityModel: VoiceActivityModel.installed())
+        let client = server.openClient()
+        let packets = try SpeechRecording.goForward.packets(silenceMilliseconds: 1_000)
+        #expect(server.run())
+        for packet in packets[..<60] {
+            client.send(.binary, packet)
+            #expect(server.run(for: .milliseconds(20)))
+        }
+        #expect(client.eventTypes.contains("input_audio_buffer.speech_started"))
+        for packet in packets[60...] { client.send(.binary, packet) }
+        server.io.hidesReadiness = true
+        server.io.suspend(for: .seconds(2))
+        #expect(server.run(for: .milliseconds(10)))
+        server.io.hidesReadiness = false
+        #expect(server.run(for: .seconds(5)))
+        let types = client.eventTypes
+        #expect(types.count { $0 == "input_audio_buffer.speech_started" } == 1)
+        #expect(types.count { $0 == "input_audio_buffer.speech_stopped" } == 1)
+    }
+
     /// The reply begins at about 3.5 s and takes 2 s: the second utterance comes over it.
     private static func tellOfAnInterruption(
         seed: UInt64 = 1, faults: SimulatedFaults = SimulatedFaults()
