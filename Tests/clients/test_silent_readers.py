@@ -107,13 +107,15 @@ class Bystander:
     """A client that reads, and sends small requests all the time, in its own thread."""
 
     def __init__(self, server):
-        self.ending = threading.Event()
+        self.begun, self.ending = threading.Event(), threading.Event()
         self.waits = []
         self.error = None
         self.thread = threading.Thread(target=self.run, args=(server,))
 
     def __enter__(self):
         self.thread.start()
+        # The others may fill the server's memory before it has its session.
+        assert self.begun.wait(HANG_GUARD) and self.error is None, self.error
         return self
 
     def __exit__(self, *_):
@@ -126,6 +128,7 @@ class Bystander:
                 server.realtime_url + "?model=m", compression=None, **PATIENT_WEBSOCKET
             ) as connection:
                 connection.recv(HANG_GUARD)
+                self.begun.set()
                 while not self.ending.wait(0.01):
                     begun = time.monotonic()
                     connection.send(json.dumps(
@@ -134,6 +137,7 @@ class Bystander:
                     self.waits.append(time.monotonic() - begun)
         except Exception as error:
             self.error = error
+            self.begun.set()
 
 
 def test_clients_that_never_read_are_bounded_and_leave_nothing(figure):
