@@ -220,12 +220,16 @@ private func errorCodes(_ script: ScriptedSession) -> [String] {
         #expect(script.session.speechInput?.buffer.count == 16_000)
     }
 
-    @Test func speechLongerThanTheBufferIsCommittedInPiecesAndNothingIsLost() throws {
+    private func scriptBufferingASecond() -> ScriptedSession {
         var limits = SessionLimits()
         limits.maxBufferedAudioSeconds = 1
-        let script = ScriptedSession(
+        return ScriptedSession(
             { $0.turnDetection = TurnDetectionParameters(prefixPaddingMilliseconds: 100) },
             limits: limits, voiceActivity: .installed)
+    }
+
+    @Test func speechLongerThanTheBufferIsCommittedInPiecesAndNothingIsLost() throws {
+        let script = scriptBufferingASecond()
         script.speak(try SpeechRecording.goForward.packets(), from: 0)
         script.run(until: 6_000)
         let starts = script.events.compactMap { $0["audio_start_ms"] as? Int }
@@ -239,11 +243,7 @@ private func errorCodes(_ script: ScriptedSession) -> [String] {
 
     /// 30 ms a packet do not divide the second that the buffer holds.
     @Test func whatOfAPacketFindsNoRoomBeginsTheNextPiece() throws {
-        var limits = SessionLimits()
-        limits.maxBufferedAudioSeconds = 1
-        let script = ScriptedSession(
-            { $0.turnDetection = TurnDetectionParameters(prefixPaddingMilliseconds: 100) },
-            limits: limits, voiceActivity: .installed)
+        let script = scriptBufferingASecond()
         let audio = try SpeechRecording.goForward.packets().flatMap(\.self)
         let packets = stride(from: 0, to: audio.count, by: 1_440).map {
             Array(audio[$0..<min($0 + 1_440, audio.count)])
