@@ -1,5 +1,5 @@
 #pragma once
-// The C API of the ONNX runtime, as far as the natural voice needs it. The library comes with
+// The C API of the ONNX runtime, as far as Parley's models need it. The library comes with
 // `make models`, without a header. None is needed: `OrtGetApiBase` gives a table of functions, and
 // the order of its entries never changes (the runtime only appends to it). Each function here is one
 // entry under its own name.
@@ -99,14 +99,17 @@ static inline parley_ort_status parley_ort_create_tensor(
     return ((function)ort[49])(memory, data, bytes, shape, dimensions, type, value);
 }
 
-/// Runs a model with one output, which it allocates.
+/// Runs a model, and allocates its outputs.
+/// - Parameter results: a NULL for each wanted output.
 static inline parley_ort_status parley_ort_run(
     parley_ort ort, parley_ort_session session, const char *const *names,
-    const parley_ort_value *inputs, size_t count, const char *output, parley_ort_value *result) {
+    const parley_ort_value *inputs, size_t count, const char *const *outputs,
+    size_t output_count, parley_ort_value *results) {
     typedef parley_ort_status (*function)(
         parley_ort_session, const void *, const char *const *, const parley_ort_value *, size_t,
         const char *const *, size_t, parley_ort_value *);
-    return ((function)ort[9])(session, NULL, names, inputs, count, &output, 1, result);
+    return ((function)ort[9])(
+        session, NULL, names, inputs, count, outputs, output_count, results);
 }
 
 static inline parley_ort_status parley_ort_data(
@@ -125,9 +128,16 @@ static inline parley_ort_status parley_ort_element_type(
     return ((parley_ort_status (*)(parley_ort_shape, int *))ort[60])(shape, type);
 }
 
-static inline parley_ort_status parley_ort_element_count(
+static inline parley_ort_status parley_ort_dimension_count(
     parley_ort ort, parley_ort_shape shape, size_t *count) {
-    return ((parley_ort_status (*)(parley_ort_shape, size_t *))ort[64])(shape, count);
+    return ((parley_ort_status (*)(parley_ort_shape, size_t *))ort[61])(shape, count);
+}
+
+/// The lengths of a tensor's dimensions.
+static inline parley_ort_status parley_ort_dimensions(
+    parley_ort ort, parley_ort_shape shape, int64_t *lengths, size_t count) {
+    return ((parley_ort_status (*)(parley_ort_shape, int64_t *, size_t))ort[62])(
+        shape, lengths, count);
 }
 
 static inline void parley_ort_release_shape(parley_ort ort, parley_ort_shape shape) {

@@ -37,7 +37,7 @@ final class NaturalVoice: Sendable {
     private typealias Files = NaturalVoiceModel.Files
     private var folder: String { "\(directory)/\(Files.folder)" }
     private var paths: [String] {
-        Files.own.map { "\(folder)/\($0)" } + ["\(directory)/\(Files.runtime)"]
+        Files.own.map { "\(folder)/\($0)" } + ["\(directory)/\(ONNXRuntime.library)"]
     }
 
     /// The state of each file, and of the checksums.
@@ -90,7 +90,7 @@ final class NaturalVoice: Sendable {
     /// is not checked.
     private var firstFault: ModelChecksums.Fault? {
         ModelChecksums(directory: folder)?.firstFault(of: Files.own)
-            ?? ModelChecksums(directory: directory)?.firstFault(of: [Files.runtime])
+            ?? ModelChecksums(directory: directory)?.firstFault(of: [ONNXRuntime.library])
     }
 
     private func load() throws(AgentError) -> NaturalVoiceModel {

@@ -49,8 +49,6 @@ final class NaturalVoiceModel: Sendable {
         static let phonemes = "phonemes.txt"
         /// Those in the folder.
         static let own = [encoder, decoder, phonemes]
-        /// The runtime, which belongs to the recogniser's library.
-        static let runtime = "sherpa-onnx/lib/libonnxruntime.so"
     }
 
     /// How much the sound and the lengths of phonemes vary at random: the values of the voice's
@@ -71,7 +69,7 @@ final class NaturalVoiceModel: Sendable {
 
     /// Loads the voice.
     init(directory: String, phonemes: PhonemeTable) throws(ONNXError) {
-        let runtime = try ONNXRuntime(path: "\(directory)/\(Files.runtime)")
+        let runtime = try ONNXRuntime(path: "\(directory)/\(ONNXRuntime.library)")
         let folder = "\(directory)/\(Files.folder)"
         self.phonemes = phonemes
         encoder = try ONNXModel(path: "\(folder)/\(Files.encoder)", runtime: runtime)
@@ -85,12 +83,13 @@ final class NaturalVoiceModel: Sendable {
     func frames(of clause: String, speed: Double) throws(ONNXError) -> VoiceFrames {
         let numbers = phonemes.numbers(of: clause)
         let scales = [Self.soundVariation, Float(1 / speed), Self.lengthVariation]
+        let runtime = encoder.runtime
         let values = try encoder.run(
             [
-                ("input", .integers(numbers, shape: [1, Int64(numbers.count)])),
-                ("input_lengths", .integers([Int64(numbers.count)], shape: [1])),
-                ("scales", .floats(scales, shape: [3])),
-            ], output: "frames")
+                ("input", try ONNXTensor(numbers, shape: [1, numbers.count], runtime)),
+                ("input_lengths", try ONNXTensor([Int64(numbers.count)], shape: [1], runtime)),
+                ("scales", try ONNXTensor(scales, shape: [3], runtime)),
+            ], outputs: ["frames"])[0].floats()
         guard let frames = VoiceFrames(values: values), frames.count <= Self.maxFrames else {
             throw ONNXError(message: "the encoder made \(values.count) numbers")
         }
@@ -100,15 +99,9 @@ final class NaturalVoiceModel: Sendable {
     /// Makes the sound of a window.
     func sound(of window: DecodingWindow, in frames: VoiceFrames) throws(ONNXError) -> [Int16] {
         let input = window.input
-        let sound = try decoder.run(
-            [
-                (
-                    "frames",
-                    .floats(
-                        frames.part(input),
-                        shape: [1, Int64(VoiceFrames.channels), Int64(input.count)])
-                )
-            ], output: "output")
+        let part = try ONNXTensor(
+            frames.part(input), shape: [1, VoiceFrames.channels, input.count], decoder.runtime)
+        let sound = try decoder.run([("frames", part)], outputs: ["output"])[0].floats()
         guard sound.count == input.count * Self.frameSamples else {
             throw ONNXError(message: "the decoder made \(sound.count) samples")
         }
