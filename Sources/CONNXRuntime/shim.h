@@ -67,6 +67,12 @@ static inline parley_ort_status parley_ort_disable_memory_patterns(
     return ((parley_ort_status (*)(parley_ort_options))ort[17])(options);
 }
 
+/// Memory comes from the process's allocator, and goes back to it. The runtime's own keeps all.
+static inline parley_ort_status parley_ort_disable_arena(
+    parley_ort ort, parley_ort_options options) {
+    return ((parley_ort_status (*)(parley_ort_options))ort[19])(options);
+}
+
 static inline void parley_ort_release_options(parley_ort ort, parley_ort_options options) {
     ((void (*)(parley_ort_options))ort[100])(options);
 }

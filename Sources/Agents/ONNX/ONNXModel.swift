@@ -10,13 +10,18 @@ final class ONNXModel: @unchecked Sendable {
     private let session: parley_ort_session
 
     /// Loads a model.
-    init(path: String, runtime: ONNXRuntime) throws(ONNXError) {
+    /// - Parameter keepsMemory: whether the memory of a run is kept for the next one. False for a model
+    ///   whose runs need much: the process would keep as much as the longest input has taken.
+    init(
+        path: String, runtime: ONNXRuntime, keepsMemory: Bool = true
+    ) throws(ONNXError) {
         self.runtime = runtime
         let options = try runtime.made { parley_ort_create_options(runtime.table, $0) }
         defer { parley_ort_release_options(runtime.table, options) }
         try runtime.check(parley_ort_set_threads(runtime.table, options, 1))
         // A pattern would keep a block for each length of an input.
         try runtime.check(parley_ort_disable_memory_patterns(runtime.table, options))
+        if !keepsMemory { try runtime.check(parley_ort_disable_arena(runtime.table, options)) }
         session = try runtime.made {
             parley_ort_create_session(runtime.table, runtime.environment, path, options, $0)
         }
