@@ -47,7 +47,6 @@ let package = Package(
         .systemLibrary(name: "CFlite", providers: [.apt(["flite1-dev"])]),
         .systemLibrary(
             name: "CYAML", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
-        .systemLibrary(name: "CSherpa"),
         .systemLibrary(name: "CONNXRuntime"),
         // Without its pkg-config file, which has a flag that SwiftPM refuses.
         .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
@@ -72,7 +71,7 @@ let package = Package(
             name: "Session", dependencies: ["Codec", "CDense"], swiftSettings: strict + optimised),
         .target(
             name: "Agents",
-            dependencies: ["Codec", "Session", "CLinux", "CFlite", "CONNXRuntime", "CSherpa"],
+            dependencies: ["Codec", "Session", "CLinux", "CFlite", "CONNXRuntime"],
             resources: [.embedInCode("Jobs/Scripts")], swiftSettings: strict),
         .target(
             name: "Server",

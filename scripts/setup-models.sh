@@ -15,7 +15,7 @@ models=$root/models
 version=$models/VERSION
 
 recipe() {
-    cat "$root"/scripts/{models-packages.txt,models-tools.txt,convert_models.py} |
+    cat "$root"/scripts/{models-packages.txt,models-tools.txt,convert_models.py,moonshine_graphs.py} |
         sha256sum | cut -d ' ' -f 1
 }
 

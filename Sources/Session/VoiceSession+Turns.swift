@@ -398,9 +398,12 @@ extension VoiceSession {
     }
 
     /// Asks for the transcript of an item.
-    func transcribe(_ audio: HeardAudio, _ awaited: AwaitedTranscript) {
+    /// - Parameter earlier: what was recognised of it before.
+    func transcribe(
+        _ audio: HeardAudio, _ awaited: AwaitedTranscript, after earlier: EarlierRecognition? = nil
+    ) {
         userTurn.handleCommitted(awaited)
-        let utterance = Utterance(audio: audio, hints: parameters.transcription)
+        let utterance = Utterance(audio: audio, hints: parameters.transcription, after: earlier)
         command(.transcribe(itemID: awaited.itemID, utterance))
     }
 
@@ -419,12 +422,13 @@ extension VoiceSession {
             userTurn.handleCommitted(awaited)
             handleTranscript(words, of: itemID, at: now)
         } else if let position, partial.isRecognizing(upTo: position) {
-            awaited.unaskedUtterance = Utterance(audio: audio, hints: parameters.transcription)
+            awaited.unaskedUtterance = Utterance(
+                audio: audio, hints: parameters.transcription, after: partial.earlier)
             userTurn.handleCommitted(awaited)
         } else {
             // The hypothesis in flight covers only a part of the speech.
             partial.cancelHypothesis(of: itemID, context)
-            transcribe(audio, awaited)
+            transcribe(audio, awaited, after: partial.earlier)
         }
     }
 

@@ -50,6 +50,8 @@ final class ScriptedSession {
     var hypothesisDelay = Duration.milliseconds(100)
     /// Hypotheses that were asked for: when, of how much audio, and what for.
     private(set) var hypotheses: [(at: Int, milliseconds: Int, use: HypothesisUse)] = []
+    /// What the recogniser was given of earlier recognitions, at each request.
+    private(set) var earlierRecognitions: [EarlierRecognition?] = []
     /// What the model will answer, in order.
     var replies: [ScriptedReply] = []
     /// Requests that the model got.
@@ -336,6 +338,7 @@ final class ScriptedSession {
         case .withdrawHypothesis: withdrawals += 1
         case .transcribe(let itemID, let utterance):
             samplesTranscribed.append(utterance.sampleCount)
+            earlierRecognitions.append(utterance.earlier)
             let result = transcripts.isEmpty ? .success("") : transcripts.removeFirst()
             let name = nameRecognition(of: itemID)
             for part in transcriptParts {
@@ -352,6 +355,7 @@ final class ScriptedSession {
         case .hypothesize(let itemID, let utterance, let use):
             let milliseconds = utterance.sampleCount / 16
             hypotheses.append((Int(now.nanoseconds / 1_000_000), milliseconds, use))
+            earlierRecognitions.append(utterance.earlier)
             let text = hypothesis(milliseconds)
             answer(
                 after: text == nil ? .zero : hypothesisDelay, unless: nameRecognition(of: itemID)

@@ -24,7 +24,7 @@ extension TidyRule {
             Layer(
                 folder: "Sources/Agents",
                 imports: language.union([
-                    "Codec", "Session", "CFlite", "CLinux", "CONNXRuntime", "CSherpa",
+                    "Codec", "Session", "CFlite", "CLinux", "CONNXRuntime",
                 ])),
             Layer(
                 folder: "Sources/Server",

@@ -1,141 +1,164 @@
-// The Moonshine model in memory, run by sherpa-onnx: samples in, text out. MoonshineRecognizer
-// decides when to load it, cuts long utterances, and uses the worker pool.
+// The Moonshine model in memory, run by the ONNX runtime: samples in, tokens out. scripts/
+// moonshine_graphs.py makes its two graphs. MoonshineRecognizer decides when to load it, cuts long
+// utterances, and uses the worker pool; MoonshineVocabulary makes text of tokens.
+//
+// The encoder hears all of the audio at once. The decoder says one token after another, each the most
+// probable one behind those before it. Tokens that are expected are checked together, in one run: the
+// result is the same, and a run of 20 tokens costs as much as 5 runs of one.
 //
 // Invariant: between two decodes the process keeps the weights in memory and nothing of the last
-// decode.
+// encoding.
 
-import CLinux
-import CSherpa
 import Session
 
-/// A loaded model. `transcribe` may run on several threads at once; each decode uses one thread.
-final class MoonshineModel: @unchecked Sendable {
+/// A loaded model. Its methods may run on several threads at once; each run uses one thread.
+final class MoonshineModel: Sendable {
     /// The paths of a model's files in the server's models directory.
     struct Files {
-        private static let libraryPath = "sherpa-onnx/lib/libsherpa-onnx-c-api.so"
-        // sherpa-onnx recognises the format by the name, which must end in `.onnx`.
-        private static let encoderPath = "moonshine-base-en/encoder_model.onnx"
-        private static let decoderPath = "moonshine-base-en/decoder_model_merged.onnx"
+        private static let encoderPath = "moonshine-base-en/encoder.onnx"
+        private static let decoderPath = "moonshine-base-en/decoder.onnx"
         private static let tokensPath = "moonshine-base-en/tokens.txt"
         /// The files that loading opens, as paths in the directory.
-        static let paths = [libraryPath, encoderPath, decoderPath, tokensPath]
-        /// `paths`, and the ONNX runtime, which the library opens by itself.
-        static let checkedPaths = paths + ["sherpa-onnx/lib/libonnxruntime.so"]
+        static let paths = [ONNXRuntime.library, encoderPath, decoderPath, tokensPath]
 
         let directory: String
 
-        var library: String { path(of: Self.libraryPath) }
+        var runtime: String { path(of: ONNXRuntime.library) }
         var encoder: String { path(of: Self.encoderPath) }
         var decoder: String { path(of: Self.decoderPath) }
         var tokens: String { path(of: Self.tokensPath) }
 
         /// The state of each file, and of SHA256SUMS.
         var stamps: [ModelChecksums.Stamp?] {
-            (Self.checkedPaths + [ModelChecksums.fileName]).map { .init(path: path(of: $0)) }
+            (Self.paths + [ModelChecksums.fileName]).map { .init(path: path(of: $0)) }
         }
 
         func path(of file: String) -> String { "\(directory)/\(file)" }
     }
 
-    /// Resident bytes of the loaded model between decodes. 220 MB: the weights in the ONNX
-    /// runtime's layout, and its library (LoadTests/results/memory.md, "Memory of the recogniser").
-    static let loadedBytes = 220_000_000
+    /// Resident bytes of the loaded model between decodes: the weights in the ONNX runtime's layout,
+    /// and its library (LoadTests/results/memory.md, "Memory of the recogniser").
+    static let loadedBytes = 120_000_000
 
     /// Additional bytes during one decode of the longest segment that `MoonshineRecognizer` makes.
-    /// 60 MB for 15 s; they grow with the square of the length.
-    static let decodeBytes = 60_000_000
+    /// 30 MB were measured for 15 s; they grow with the square of the length.
+    static let decodeBytes = 40_000_000
 
-    private let sherpa: SherpaLibrary
-    private let recognizer: SherpaLibrary.Recognizer
+    /// Tokens a second of audio, at most; people say 3 to 5. A decode that repeats itself ends there.
+    private static let tokensPerSecond = 6
+    private static let (begin, end): (Int64, Int64) = (1, 2)
+    private static let (layers, heads, headSize) = (8, 8, 52)
+    private static let crossNames = names("cross")
+    private static let pastNames = names("past")
+    private static let newNames = names("new")
 
-    /// Loads a model; nil when sherpa-onnx refuses it. sherpa-onnx gives the reason on standard
-    /// error only.
-    init?(files: Files, sherpa: SherpaLibrary) {
-        self.sherpa = sherpa
-        let options = RuntimeOptions()
-        let created = Self.withCStrings([
-            files.encoder, files.decoder, files.tokens, options.provider, "greedy_search",
-        ]) { texts in
-            var configuration = SherpaOnnxOfflineRecognizerConfig()
-            configuration.feat_config.sample_rate = 16_000
-            configuration.feat_config.feature_dim = 80
-            configuration.model_config.moonshine.encoder = texts[0]
-            configuration.model_config.moonshine.merged_decoder = texts[1]
-            configuration.model_config.tokens = texts[2]
-            configuration.model_config.num_threads = 1
-            configuration.model_config.provider = texts[3]
-            configuration.decoding_method = texts[4]
-            // This call reads the options' file; later calls do not.
-            return withExtendedLifetime(options) {
-                sherpa.createOfflineRecognizer(&configuration)
+    private let encoder: ONNXModel
+    private let decoder: ONNXModel
+    private let vocabulary: MoonshineVocabulary
+    /// What the decoder attends to before the first token.
+    private let noTokens: [ONNXTensor]
+
+    /// Loads a model.
+    /// - Throws: where the runtime refuses a file, or the tokens cannot be read.
+    init(files: Files, runtime: ONNXRuntime) throws(ONNXError) {
+        guard let vocabulary = MoonshineVocabulary(path: files.tokens) else {
+            throw ONNXError(message: "the tokens cannot be read")
+        }
+        self.vocabulary = vocabulary
+        // The encoder's memory grows with the square of the audio, the decoder's hardly at all.
+        encoder = try ONNXModel(path: files.encoder, runtime: runtime, keepsMemory: false)
+        decoder = try ONNXModel(path: files.decoder, runtime: runtime)
+        let empty = try ONNXTensor(
+            [Float](), shape: [1, Self.heads, 0, Self.headSize], runtime)
+        noTokens = Self.pastNames.map { _ in empty }
+    }
+
+    /// The tokens of samples at 16 kHz, at most 30 s of them, the longest that the model was trained
+    /// on.
+    /// - Parameter expected: the tokens of a beginning of these samples, if they are known. They save
+    ///   time where they are right, and change nothing.
+    func tokens(
+        of samples: ArraySlice<Int16>, expecting expected: [Int64] = []
+    ) throws(ONNXError) -> [Int64] {
+        let most = max(1, samples.count * Self.tokensPerSecond / 16_000)
+        let heard = try encode(samples)
+        var tokens: [Int64] = []
+        var past = noTokens
+        // The next token to be said, which is certain, and what is expected behind it.
+        var said = [Self.begin] + expected.prefix(most - 1)
+        while true {
+            let (choices, new) = try decode(said, after: past, hearing: heard)
+            let guesses = said.dropFirst()
+            let right = zip(choices, guesses).prefix { $0 == $1 }.count
+            tokens += guesses.prefix(right)
+            guard choices[right] != Self.end, tokens.count < most else { return tokens }
+            tokens.append(choices[right])
+            past =
+                right == guesses.count
+                ? new
+                : try new.map { tensor throws(ONNXError) in
+                    try prefix(of: tensor, tokens: tokens.count)
+                }
+            said = [choices[right]]
+        }
+    }
+
+    /// The words of tokens, with a space before the first.
+    func text(of tokens: [Int64]) -> String { vocabulary.text(of: tokens) }
+
+    /// What the decoder attends to: keys and values of each of its layers.
+    private func encode(_ samples: ArraySlice<Int16>) throws(ONNXError) -> [ONNXTensor] {
+        let wave = samples.map { Float($0) / 32_768 }
+        let tensor = try ONNXTensor(wave, shape: [1, wave.count], encoder.runtime)
+        return try encoder.run([("samples", tensor)], outputs: Self.crossNames)
+    }
+
+    /// Runs the decoder.
+    /// - Returns: for each token the one that follows it, and the keys and values of all tokens.
+    private func decode(
+        _ tokens: [Int64], after past: [ONNXTensor], hearing heard: [ONNXTensor]
+    ) throws(ONNXError) -> (choices: [Int64], new: [ONNXTensor]) {
+        var inputs = [
+            (
+                name: "tokens",
+                tensor: try ONNXTensor(tokens, shape: [1, tokens.count], decoder.runtime)
+            )
+        ]
+        inputs += zip(Self.crossNames, heard).map { ($0, $1) }
+        inputs += zip(Self.pastNames, past).map { ($0, $1) }
+        let made = try decoder.run(inputs, outputs: ["logits"] + Self.newNames)
+        let choices = try made[0].withFloats { Self.choices(in: $0, of: tokens.count) }
+        guard choices.count == tokens.count else {
+            throw ONNXError(message: "the decoder made \(choices.count) tokens")
+        }
+        return (choices, Array(made.dropFirst()))
+    }
+
+    /// The most probable token of each row.
+    private static func choices(in logits: UnsafeBufferPointer<Float>, of rows: Int) -> [Int64] {
+        let width = logits.count / rows
+        guard width > 0, logits.count == rows * width else { return [] }
+        return (0..<rows).map { row in
+            var best = row * width
+            for index in best + 1..<best + width where logits[index] > logits[best] { best = index }
+            return Int64(best - row * width)
+        }
+    }
+
+    /// The first tokens of keys or values.
+    private func prefix(of tensor: ONNXTensor, tokens count: Int) throws(ONNXError) -> ONNXTensor {
+        let part = try tensor.withFloats { values -> [Float] in
+            let stride = values.count / Self.heads
+            return (0..<Self.heads).flatMap {
+                values[$0 * stride..<$0 * stride + count * Self.headSize]
             }
         }
-        guard let created else { return nil }
-        recognizer = created
+        return try ONNXTensor(
+            part, shape: [1, Self.heads, count, Self.headSize], decoder.runtime)
     }
 
-    deinit { sherpa.destroyOfflineRecognizer(recognizer) }
-
-    /// Transcribes samples at 16 kHz, at most 30 s of them, the longest that the model was trained
-    /// on.
-    /// - Throws: `AgentError.malformedReply` when the library gives no result.
-    func transcribe(_ samples: ArraySlice<Int16>) throws(AgentError) -> String {
-        let failure = AgentError.malformedReply(
-            message: "The speech recognition library gave no result.")
-        guard let stream = sherpa.createOfflineStream(recognizer) else { throw failure }
-        defer { sherpa.destroyOfflineStream(stream) }
-        let wave = samples.map { Float($0) / 32_768 }
-        wave.withUnsafeBufferPointer {
-            sherpa.acceptWaveformOffline(stream, 16_000, $0.baseAddress!, Int32($0.count))
-        }
-        sherpa.decodeOfflineStream(recognizer, stream)
-        guard let result = sherpa.getOfflineStreamResult(stream) else { throw failure }
-        defer { sherpa.destroyOfflineRecognizerResult(result) }
-        return String(cString: result.pointee.text)
+    /// The keys and values of all layers.
+    private static func names(_ kind: String) -> [String] {
+        (0..<layers).flatMap { ["\(kind)_key_\($0)", "\(kind)_value_\($0)"] }
     }
-
-    /// Calls `body` with C copies of strings, which are freed when it returns.
-    private static func withCStrings<Result>(
-        _ strings: [String], _ body: ([UnsafePointer<CChar>]) -> Result
-    ) -> Result {
-        let copies = strings.map { string in
-            let bytes = string.utf8CString
-            let copy = UnsafeMutablePointer<CChar>.allocate(capacity: bytes.count)
-            _ = UnsafeMutableBufferPointer(start: copy, count: bytes.count)
-                .initialize(from: bytes)
-            return copy
-        }
-        defer { for copy in copies { copy.deallocate() } }
-        return body(copies.map { UnsafePointer($0) })
-    }
-}
-
-/// The options of the ONNX runtime's sessions. sherpa-onnx reads them from a file, whose path
-/// follows the provider's name and a colon. This is an anonymous file in memory, which exists as
-/// long as the object.
-private final class RuntimeOptions {
-    /// Tensors come from the allocator, which returns the memory of large ones as soon as they are
-    /// freed. The runtime's own arena never shrinks: with two threads it kept 155 MB at segments of
-    /// 15 s and 270 MB at 28 s. Without the arena, a decode of 5 to 15 s is a fifth slower. Memory
-    /// patterns would reserve a block for each length of input, and gain nothing without the arena.
-    private static let content = "EnableCpuMemArena=0\nEnableMemPattern=0\n"
-
-    private let file: Int32
-    /// The provider's name for sherpa-onnx. It is plain "cpu", which means the arena, where the
-    /// file cannot be made or `/proc` is not mounted: sherpa-onnx ends the process over a file that
-    /// it cannot open.
-    let provider: String
-
-    init() {
-        let file = parley_open_memory_file("parley-onnxruntime-options")
-        self.file = file
-        let path = "/proc/self/fd/\(file)"
-        let isWritten = Self.content.utf8.withContiguousStorageIfAvailable {
-            write(file, $0.baseAddress, $0.count) == $0.count
-        }
-        let isUsable = isWritten == true && access(path, R_OK) == 0
-        provider = isUsable ? "cpu:" + path : "cpu"
-    }
-
-    deinit { if file >= 0 { close(file) } }
 }

@@ -89,7 +89,7 @@ public struct ServerConfiguration: Sendable {
             "warm-models", \.warmsModels,
             """
             Whether the embedded speech models are loaded as soon as the server listens: some \
-            220 MB. By default they are loaded when the first client names its audio in \
+            120 MB. By default they are loaded when the first client names its audio in \
             `session.update` or sends some, which takes a second or more.
             """)
     ]

@@ -409,7 +409,8 @@ final class SpeechInput {
         context.outputs.append(
             .command(
                 .hypothesize(
-                    itemID: speechItemID, Utterance(audio: audio, hints: hints),
+                    itemID: speechItemID,
+                    Utterance(audio: audio, hints: hints, after: partial.earlier),
                     next.isPause ? .probableTranscript : wordsUse ?? .display)))
     }
 

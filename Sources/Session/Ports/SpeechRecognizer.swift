@@ -1,6 +1,27 @@
 // The port to speech recognition.
 
 import Codec
+import Synchronization
+
+/// What a recogniser has found in the beginning of an utterance. It belongs to the recogniser, which
+/// saves time with it when it hears more of the same utterance. Any thread.
+public final class EarlierRecognition: Sendable {
+    private let found = Mutex<[Int64]>([])
+
+    /// Nothing was found yet.
+    public init() {}
+
+    /// The recogniser's own units of text.
+    public var tokens: [Int64] {
+        get { found.withLock { $0 } }
+        set { found.withLock { $0 = newValue } }
+    }
+
+    /// Bytes of the object, and of the tokens.
+    var heldBytes: Int {
+        HeapBlock.object(EarlierRecognition.self) + found.withLock { $0.heapBytes }
+    }
+}
 
 /// One utterance of the user.
 public struct Utterance: Sendable {
@@ -10,6 +31,8 @@ public struct Utterance: Sendable {
     public var language: String?
     /// Vocabulary hint, or nil.
     public var prompt: String?
+    /// What was recognised of its beginning, or nil where nothing of it was recognised before.
+    public var earlier: EarlierRecognition?
 
     /// Creates an utterance.
     public init(audio: HeardAudio, language: String? = nil, prompt: String? = nil) {
@@ -23,9 +46,12 @@ public struct Utterance: Sendable {
         self.init(audio: HeardAudio(samples: samples), language: language, prompt: prompt)
     }
 
-    /// Audio with the hints that the client gave.
-    init(audio: HeardAudio, hints: TranscriptionParameters?) {
+    /// Audio with the hints that the client gave, and what was recognised of it before.
+    init(
+        audio: HeardAudio, hints: TranscriptionParameters?, after earlier: EarlierRecognition? = nil
+    ) {
         self.init(audio: audio, language: hints?.languageHint, prompt: hints?.vocabularyHint)
+        self.earlier = earlier
     }
 
     /// How many mono samples at 16 kHz it has.

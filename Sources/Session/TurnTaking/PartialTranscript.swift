@@ -55,7 +55,12 @@ struct PartialTranscript {
     var agreement = TranscriptAgreement()
 
     /// Bytes of the words that are known.
-    var heldBytes: Int { (newest?.text.heapBytes ?? 0) + agreement.heldBytes }
+    var heldBytes: Int {
+        (newest?.text.heapBytes ?? 0) + agreement.heldBytes + earlier.heldBytes
+    }
+
+    /// What the recogniser has found in the speech so far.
+    let earlier = EarlierRecognition()
 
     private let start: Int
     private var samplesRecognised = 0

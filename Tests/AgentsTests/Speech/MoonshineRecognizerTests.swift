@@ -8,7 +8,7 @@ import TestMaterial
 import Testing
 
 @Suite struct MoonshineRecognizerTests {
-    /// Shared by all tests: loading takes a second and 220 MB.
+    /// Shared by all tests: loading takes half a second and 120 MB.
     private static let recognizer = MoonshineRecognizer(
         modelsDirectory: modelsDirectory,
         voiceActivity: try? VoiceActivityModel(weights: InstalledModels.voiceActivityWeights))
@@ -63,6 +63,24 @@ import Testing
         }
         #expect(transcripts == Array(repeating: expected, count: 6))
         #expect(recording.wordErrors(in: expected) == 0)
+    }
+
+    /// The tokens of a beginning save time, and change no word, right or wrong.
+    @Test func hearsTheSameAfterABeginningWasRecognised() async throws {
+        let samples = try Recording.all[0].samples()
+        let (growing, wrong) = (EarlierRecognition(), EarlierRecognition())
+        wrong.tokens = [5_000, 400, 2, 1, 29_000]
+        for end in stride(from: 16_000, through: samples.count, by: 8_000) {
+            var utterance = Utterance(samples: Array(samples[..<end]))
+            let alone = try await transcript(of: Array(samples[..<end]))
+            for earlier in [growing, wrong] {
+                utterance.earlier = earlier
+                let text = try await Self.recognizer.transcribe(
+                    utterance, on: ScriptedAgentHost())
+                #expect(text == alone)
+            }
+        }
+        #expect(!growing.tokens.isEmpty && growing.tokens == wrong.tokens)
     }
 
     @Test(arguments: [0, 1, 1_599, 1_600, 16_000, 80_000])

@@ -62,6 +62,8 @@ private let completed = "conversation.item.input_audio_transcription.completed"
         #expect(script.samplesTranscribed.count == 1)
         #expect(script.lines(delta) == [script.lines(delta).last])
         #expect(script.lines(completed).first?.hasPrefix("+02860ms") == true)
+        let earlier = script.earlierRecognitions.compactMap { $0 }.map(ObjectIdentifier.init)
+        #expect(earlier.count == script.hypotheses.count + 1 && Set(earlier).count == 1)
     }
 
     /// The user goes on after a pause whose words no worker has recognised yet.
