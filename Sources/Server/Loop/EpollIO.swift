@@ -11,9 +11,14 @@ import Synchronization
 /// The monotonic clock of the kernel. Every `Instant` of a running server comes from here.
 public enum MonotonicClock {
     /// Nanoseconds of `CLOCK_MONOTONIC`.
-    public static var now: Instant {
+    public static var now: Instant { read(CLOCK_MONOTONIC) }
+
+    /// Processor time that the calling thread has used.
+    static var usedByThread: Instant { read(CLOCK_THREAD_CPUTIME_ID) }
+
+    private static func read(_ clock: clockid_t) -> Instant {
         var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
+        clock_gettime(clock, &time)
         return Instant(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
     }
 }

@@ -481,6 +481,17 @@ extension MetricFamily {
                     ("use=\"words\"", $0.workers.shedSpare),
                 ]
             }),
+        MetricFamily(
+            .counter, "parley_worker_cpu_seconds_total",
+            "Processor time of worker threads, by what it is for.", divisor: 1_000,
+            .figures {
+                let used = $0.workers.used
+                return [
+                    ("use=\"awaited\"", used.awaited.wholeMilliseconds),
+                    ("use=\"turn\"", used.expected.wholeMilliseconds),
+                    ("use=\"words\"", used.spare.wholeMilliseconds),
+                ]
+            }),
         .figure(
             .counter, "parley_voice_substitutions_total",
             "Clauses of the natural voice that flite spoke, because the workers were busy."

@@ -71,7 +71,10 @@ struct MetricsText {
         case .figures(let lines):
             let lines = lines(snapshot)
             if !lines.isEmpty { writeHead(of: family, into: &text) }
-            for (label, value) in lines { writeLine(family.name, label, "\(value)", into: &text) }
+            for (label, value) in lines {
+                writeLine(
+                    family.name, label, scaled(value, by: family.divisor), into: &text)
+            }
         }
     }
 

@@ -31,6 +31,15 @@ package struct WorkerCounts: Equatable, Sendable {
     package var shedExpected = 0
     /// Spare jobs refused because the threads had no spare time, since the start.
     package var shedSpare = 0
+    /// Processor time that jobs have used, since the start.
+    package var used = UsedTime()
+
+    /// Processor time by the urgency of jobs.
+    package struct UsedTime: Equatable, Sendable {
+        package var (awaited, expected, spare) = (Duration.zero, Duration.zero, Duration.zero)
+
+        package init() {}
+    }
 
     /// All zero.
     package init() {}
@@ -95,6 +104,15 @@ struct JobSchedule<Job> {
         guard let job = waiting.popFirst() else { return nil }
         tally.running += 1
         return job
+    }
+
+    /// Notes the processor time of a job that was started.
+    mutating func note(_ time: Duration, of urgency: JobUrgency) {
+        switch urgency {
+        case .awaited: tally.used.awaited += time
+        case .expected: tally.used.expected += time
+        case .spare: tally.used.spare += time
+        }
     }
 
     /// Notes how long a job that was started has run.

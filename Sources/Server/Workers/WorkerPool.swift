@@ -32,7 +32,7 @@ package final class WorkerPool: Sendable {
     package init(threads: Int, maxQueued: Int) {
         precondition(threads > 0 && maxQueued >= 0)
         threadCount = threads
-        queue = WorkerQueue(JobSchedule(threads: threads, maxQueued: maxQueued))
+        queue = WorkerQueue(threads: threads, maxQueued: maxQueued)
         queue.start(threads: threads)
     }
 
@@ -61,10 +61,12 @@ private final class WorkerQueue: @unchecked Sendable {
 
     /// Guards everything below; signalled for each new job and when stopping.
     private let lock = ConditionLock()
-    private var schedule: JobSchedule<ComputeJob>
+    private var schedule: JobSchedule<(job: ComputeJob, urgency: JobUrgency)>
     private var threads: [pthread_t] = []
 
-    init(_ schedule: JobSchedule<ComputeJob>) { self.schedule = schedule }
+    init(threads: Int, maxQueued: Int) {
+        schedule = JobSchedule(threads: threads, maxQueued: maxQueued)
+    }
 
     var counts: WorkerCounts { lock.withLock { schedule.counts } }
 
@@ -80,12 +82,12 @@ private final class WorkerQueue: @unchecked Sendable {
     func submit(_ urgency: JobUrgency, _ owner: JobOwner?, _ job: ComputeJob) -> Bool {
         let now = MonotonicClock.now
         let (isTaken, evicted) = lock.withLock {
-            let outcome = schedule.submit(job, urgency, of: owner, at: now)
+            let outcome = schedule.submit((job, urgency), urgency, of: owner, at: now)
             if outcome.isTaken { lock.signal() }
             return outcome
         }
         // Without the lock: the job may submit another one.
-        evicted?.evicted()
+        evicted?.job.evicted()
         return isTaken
     }
 
@@ -114,15 +116,18 @@ private final class WorkerQueue: @unchecked Sendable {
         _ = nice(Self.addedNiceness)
         // The name is set last: a thread with the name has its niceness, too.
         pthread_setname_np(pthread_self(), "worker")
-        while let job = nextJob() {
-            let begin = MonotonicClock.now
+        while let (job, urgency) = nextJob() {
+            let (begin, used) = (MonotonicClock.now, MonotonicClock.usedByThread)
             job.run()
-            let end = MonotonicClock.now
-            lock.withLock { schedule.end(after: end - begin, at: end) }
+            let (end, usedAtEnd) = (MonotonicClock.now, MonotonicClock.usedByThread)
+            lock.withLock {
+                schedule.note(usedAtEnd - used, of: urgency)
+                schedule.end(after: end - begin, at: end)
+            }
         }
     }
 
-    private func nextJob() -> ComputeJob? {
+    private func nextJob() -> (job: ComputeJob, urgency: JobUrgency)? {
         lock.withLock {
             while true {
                 if let job = schedule.start() { return job }

@@ -20,6 +20,8 @@ import Testing
             (counts.queued, counts.running) = (4, 2)
             (counts.refused, counts.evicted) = (9, 3)
             (counts.shedExpected, counts.shedSpare) = (5, 7)
+            counts.used.awaited = .milliseconds(2_500)
+            counts.used.spare = .milliseconds(1_250)
             return counts
         }
         for (index, shard) in metrics.shards.enumerated() {
@@ -40,6 +42,8 @@ import Testing
         #expect(lines.contains("parley_worker_evicted_jobs_total 3"))
         #expect(lines.contains("parley_hypotheses_shed_total{use=\"turn\"} 5"))
         #expect(lines.contains("parley_hypotheses_shed_total{use=\"words\"} 7"))
+        #expect(lines.contains("parley_worker_cpu_seconds_total{use=\"awaited\"} 2.5"))
+        #expect(lines.contains("parley_worker_cpu_seconds_total{use=\"words\"} 1.25"))
     }
 
     @Test func countsTheClausesOfAnotherVoice() {
