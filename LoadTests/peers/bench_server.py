@@ -2,6 +2,7 @@
 memory and its metrics. The measurements beside this file use it; it measures nothing itself."""
 
 import os
+import pathlib
 import socket
 import subprocess
 import time
@@ -62,6 +63,15 @@ class BenchServer:
         with open(f"/proc/{self.process.pid}/stat") as stat:
             fields = stat.read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def worker_seconds(self):
+        """CPU time of the threads that run embedded models."""
+        used = 0
+        for folder in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
+            name, fields = (folder / "stat").read_text().rsplit(")", 1)
+            if name.endswith("(worker"):
+                used += sum(int(field) for field in fields.split()[11:13])
+        return used / os.sysconf("SC_CLK_TCK")
 
     def resident_bytes(self):
         with open(f"/proc/{self.process.pid}/statm") as statm:

@@ -5,9 +5,11 @@ of `make test-clients`.
 
     .venv-tests/bin/python LoadTests/peers/recogniser_turns.py [NAME=BINARY ...]
 
-Options: --users 2,4,8,12,16,20  --seconds 60. With several binaries, each number of users is measured on all of them. Prints a table, and how many
-users each server carries with a transcript p95 of at most 500 ms. The transcript's delay counts from
-the end of the turn (`input_audio_buffer.committed`), 500 ms of silence after the speech.
+Options: --users 2,4,8,12,16,20,25  --seconds 60. With several binaries, each number of users is measured
+on all of them. Prints a table, where the CPU goes, and how many users each server carries with a
+transcript p95 of at most 500 ms. The transcript's delay counts from the end of the turn
+(`input_audio_buffer.committed`), 500 ms of silence after the speech. The CPU is right on a machine that
+is busy otherwise, too.
 """
 
 import argparse
@@ -122,9 +124,10 @@ async def measure(server, count, seconds, audio):
         await user.begin()
     listening = [asyncio.create_task(user.listen()) for user in users]
     await talk(users, time.monotonic() + WARM_UP)
-    begin, cpu, before = time.monotonic(), server.cpu_seconds(), server.metrics()
+    begin, used, before = time.monotonic(), consumption(server), server.metrics()
     late = await talk(users, begin + seconds)
-    cpu, after = server.cpu_seconds() - cpu, server.metrics()
+    used = {part: value - used[part] for part, value in consumption(server).items()}
+    after = server.metrics()
     for task in listening:
         task.cancel()
     for link in links:
@@ -137,11 +140,29 @@ async def measure(server, count, seconds, audio):
 
     delays = [turn[1] for turn in found if turn[1] is not None]
     return {
-        "delays": delays, "failed": len(found) - len(delays), "cpu": cpu / seconds,
+        "delays": delays, "failed": len(found) - len(delays), "cpu": used["all"] / seconds, "used": used,
         "felt": [turn[2] for turn in found if turn[2] is not None],
         "words": sum(turn[3] for turn in found), "late": late,
         "shed": (shed("words"), shed("turn")),
     }
+
+
+def consumption(server):
+    """CPU seconds so far: of all threads, of the workers, and theirs by its use."""
+    name = "parley_worker_cpu_seconds_total"
+    metrics = server.metrics()
+    by_use = {use: metrics.get(f'{name}{{use="{use}"}}', 0) for use in ("words", "turn", "awaited")}
+    return {"all": server.cpu_seconds(), "workers": server.worker_seconds(), **by_use}
+
+
+def cpu_row(count, name, found):
+    """CPU a turn, in milliseconds. A build without the metric has no uses."""
+    used, turns = found["used"], max(1, len(found["delays"]) + found["failed"])
+    cells = [used["all"] - used["workers"], used["workers"]]
+    has_uses = any(used[use] for use in ("words", "turn", "awaited"))
+    cells += [used[use] if has_uses else None for use in ("words", "turn", "awaited")]
+    texts = (milliseconds(None if cell is None else cell / turns) for cell in cells)
+    return f"| {count} | {name} | {turns} | " + " | ".join(texts) + " |"
 
 
 def row(count, name, found):
@@ -156,12 +177,12 @@ def row(count, name, found):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("binaries", nargs="*", default=["now=.build/release/parley"])
-    parser.add_argument("--users", default="2,4,8,12,16,20")
+    parser.add_argument("--users", default="2,4,8,12,16,20,25")
     parser.add_argument("--seconds", type=int, default=60)
     options = parser.parse_args()
     os.sched_setaffinity(0, {OWN_CORE})
     audio = speech(60)
-    carried = {}
+    carried, cpu_rows = {}, []
     print("| users | server | turns | transcript p50, ms | p95, ms | p95 from the end of speech, ms "
           "| words shown while spoken, a turn | of hypotheses for words shed, a turn "
           "| of those for the turn's end | CPU | sent late at most, ms |")
@@ -172,9 +193,14 @@ def main():
             with BenchServer(binary, *arguments, core=SERVER_CORE) as server:
                 found = asyncio.run(measure(server, count, options.seconds, audio))
             print(row(count, name, found), flush=True)
+            cpu_rows.append(cpu_row(count, name, found))
             p95 = quantile(found["delays"], 0.95)
             if p95 is not None and p95 <= TARGET and not found["failed"]:
                 carried[name] = max(count, carried.get(name, 0))
+    print("\n| users | server | turns | CPU a turn of the event loop, ms | of the workers | for words "
+          "shown | for pauses | for turns |")
+    print("|---|---|---|---|---|---|---|---|")
+    print("\n".join(cpu_rows))
     for name, _ in named_binaries(options.binaries):
         print(f"\n{name}: {carried.get(name, 'none')} users on a core with a transcript p95 of at "
               f"most {1000 * TARGET:.0f} ms")
