@@ -6,7 +6,9 @@ import Codec
 enum SpokenNumber {
     /// Understands "12", "1,234.5", "1984", "21st", "5-10", "3/8", "1.2.3", "#5", "5x",
     /// "~20", "B2".
-    static func spoken(_ word: Substring) -> String? {
+    /// - Parameter before: the word before it, which tells years from other numbers.
+    static func spoken(_ word: Substring, after before: Substring? = nil) -> String? {
+        if isYear(word, after: before) { return NumberWords.year(word) }
         if word.first == "#", let number = NumberWords.decimal(word.dropFirst()) {
             return "number " + number
         }
@@ -27,13 +29,27 @@ enum SpokenNumber {
     private static func plain(_ word: Substring) -> String? {
         if word.allSatisfy(\.isASCIIDigit) {
             if word.count > 1, word.first == "0" { return NumberWords.digits(word) }
-            // Four digits that begin with 19 or 20 are mostly years, and are understood when they
-            // are not.
-            if word.count == 4, word.hasPrefix("19") || word.hasPrefix("20") {
-                return NumberWords.year(word)
-            }
+            if isYear(word, after: nil) { return NumberWords.year(word) }
         }
         return NumberWords.decimal(word) ?? european(word)
+    }
+
+    /// Words before a year.
+    private static let beforeYears: Set<String> = [
+        "in", "since", "from", "until", "till", "by", "before", "after", "around", "about", "circa",
+        "year", "of", "and", "to", "between",
+    ]
+
+    /// Whether four digits are said like a year. From 1100 to 2099 they mostly are one, or the number
+    /// of a house, or a round number; others are understood when they are said so. Of 1000 to 1099
+    /// the word before decides.
+    private static func isYear(_ word: Substring, after before: Substring?) -> Bool {
+        guard word.count == 4, word.allSatisfy(\.isASCIIDigit), let value = Int(word) else {
+            return false
+        }
+        if (1_100...2_099).contains(value) { return true }
+        return (1_000...1_099).contains(value)
+            && before.map { beforeYears.contains($0.lowercased()) } == true
     }
 
     /// "1,5", as most of Europe writes fractions.
@@ -51,13 +67,25 @@ enum SpokenNumber {
         return NumberWords.ordinal(digits)
     }
 
-    /// "1980s".
-    static func decade(_ word: Substring) -> String? {
-        let year = word.dropLast()
-        guard word.count == 5, word.hasSuffix("0s"), year.allSatisfy(\.isASCIIDigit) else {
-            return nil
-        }
-        let words = NumberWords.year(year)
+    /// Words before the tens of an age or a decade: "in his 30s".
+    private static let beforeTens: Set<String> = [
+        "the", "his", "her", "their", "my", "your", "our", "its", "early", "mid", "late",
+    ]
+
+    /// "1980s", "'80s", "in her 30s".
+    /// - Parameters:
+    ///   - before: the word before it.
+    ///   - isQuoted: whether an apostrophe stands before it.
+    static func decade(
+        _ word: Substring, after before: Substring?, isQuoted: Bool = false
+    ) -> String? {
+        let number = word.dropLast()
+        guard word.hasSuffix("0s"), number.allSatisfy(\.isASCIIDigit) else { return nil }
+        let isTens =
+            number.count == 2 && number.first != "1" && number.first != "0"
+            && (isQuoted || before.map { beforeTens.contains($0.lowercased()) } == true)
+        guard number.count == 4 || isTens else { return nil }
+        let words = isTens ? NumberWords.cardinal(number) : NumberWords.year(number)
         return words.hasSuffix("y") ? words.dropLast() + "ies" : words + "s"
     }
 
@@ -92,24 +120,49 @@ enum SpokenNumber {
         return isNamed ? "version " + numbers : numbers
     }
 
-    /// Separates letters and digits: "B2" → "B two". More than four digits in a row are a code, and
+    /// Separates letters and digits: "B2" → "B two", "444.6C" → "four hundred forty-four point six
+    /// C". Hyphens stay: "32-bit" → "thirty-two-bit". More than four digits in a row are a code, and
     /// are said one by one.
     static func separated(_ word: some StringProtocol) -> String {
-        var parts: [String] = []
+        var result = ""
+        func join(_ words: String) {
+            let isJoined = result.isEmpty || result.hasSuffix("-") || words.hasPrefix("-")
+            result += isJoined ? words : " " + words
+        }
         var rest = Substring(word)
+        var isAfterDigit = false
         while let first = rest.first {
             TextSteps.note()
             let isDigit = first.isASCIIDigit
-            let run = rest.prefix { $0.isASCIIDigit == isDigit }
+            var run = rest.prefix { $0.isASCIIDigit == isDigit }
             rest = rest[run.endIndex...]
-            if !isDigit {
-                parts.append(String(run))
-            } else if run.count > 4 || run.first == "0" {
-                parts.append(NumberWords.digits(run))
+            guard !isDigit else {
+                // "mid-1990s", "F-16s".
+                let words =
+                    rest == "s"
+                    ? decade(run + "s", after: "the") ?? number(run) + "s"
+                    : result.hasSuffix(" point") ? NumberWords.digits(run) : number(run)
+                if rest == "s" { rest = "" }
+                join(words)
+                isAfterDigit = true
+                continue
+            }
+            if isAfterDigit, run == "-", !rest.isEmpty {
+                result += ","
+            } else if isAfterDigit, run.first == ".", run.count > 1 || !rest.isEmpty {
+                join(run.count > 2 ? "dot" : "point")
+                run = run.dropFirst()
+                if !run.isEmpty { join(String(run)) }
             } else {
-                parts.append(NumberWords.cardinal(run))
+                join(String(run))
             }
         }
-        return parts.joined(separator: " ")
+        return result
+    }
+
+    private static func number(_ run: Substring) -> String {
+        if isYear(run, after: nil) { return NumberWords.year(run) }
+        return run.count > 4 || run.first == "0"
+            ? NumberWords.digits(run) : NumberWords.cardinal(run)
     }
 }

@@ -33,7 +33,12 @@ package enum SpokenText {
                 TextSteps.note(part.count)
                 rest = rest.dropFirst(part.count)
                 if piece.count + 1 + part.count > maxBytes { finishPiece() }
-                if !piece.isEmpty { piece.append(UInt8(ascii: " ")) }
+                // Marks by themselves belong to the word before them.
+                if part.allSatisfy(",.;:!?".utf8.contains) {
+                    if piece.isEmpty { continue }
+                } else if !piece.isEmpty {
+                    piece.append(UInt8(ascii: " "))
+                }
                 piece += part
                 hasSound = hasSound || part.contains(where: \.isASCIIAlphanumeric)
             }
@@ -55,35 +60,37 @@ package enum SpokenText {
             case "*", "#", "`", "_", "~", "|", "<", ">", "{", "}", "[", "]", "\\", "^":
                 bytes.append(UInt8(ascii: " "))
             case " "..."~": bytes.append(UInt8(scalar.value))
-            default: bytes += (spellings[scalar] ?? " ").utf8
+            default: bytes += (spellings[scalar] ?? spelling(of: scalar)).utf8
             }
         }
         return bytes
     }
 
-    /// ASCII spellings of typographic characters, signs, and accented Latin letters.
-    private static let spellings: [Unicode.Scalar: String] = {
-        var table: [Unicode.Scalar: String] = [
-            "‘": "'", "’": "'", "‚": ",", "“": "\"", "”": "\"", "„": "\"", "«": "\"", "»": "\"",
-            "‐": "-", "‑": "-", "–": ", ", "—": ", ", "…": "...", "•": ", ", "·": " ",
-            "€": " euros ", "£": " pounds ", "¥": " yen ", "°": " degrees ", "×": " times ",
-            "÷": " divided by ", "±": " plus or minus ",
-            "≈": " about ", "≠": " is not ", "≤": " at most ", "≥": " at least ", "½": " one half ",
-            "¼": " one quarter ",
-            "¾": " three quarters ", "→": " to ", "©": " copyright ", "²": " squared ",
-            "³": " cubed ", "µ": " micro ", "ß": "ss", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe",
-            "ø": "o", "Ø": "O", "đ": "d", "ð": "d", "þ": "th", "ł": "l", "Ł": "L", "ı": "i",
-        ]
-        let families: [(plain: String, accented: String)] = [
-            ("A", "ÀÁÂÃÄÅ"), ("C", "ÇĆČ"), ("E", "ÈÉÊËĚ"), ("I", "ÌÍÎÏ"), ("N", "ÑŃŇ"),
-            ("O", "ÒÓÔÕÖ"), ("S", "ŚŠŞ"), ("U", "ÙÚÛÜŮ"), ("Y", "ÝŸ"), ("Z", "ŹŻŽ"), ("R", "Ř"),
-            ("a", "àáâãäåąă"), ("c", "çćč"), ("e", "èéêëęě"), ("g", "ğ"), ("i", "ìíîï"),
-            ("n", "ñńň"), ("o", "òóôõöő"), ("r", "ř"), ("s", "śšş"), ("t", "ťţ"), ("u", "ùúûüůű"),
-            ("y", "ýÿ"), ("z", "źżž"),
-        ]
-        for family in families {
-            for scalar in family.accented.unicodeScalars { table[scalar] = family.plain }
+    /// A letter without its accents. Marks that belong to the character before, and characters that
+    /// are not seen, are left out. Anything else is a space: an English voice cannot speak it.
+    private static func spelling(of scalar: Unicode.Scalar) -> String {
+        switch scalar.properties.generalCategory {
+        case .nonspacingMark, .format: return ""
+        default: break
         }
-        return table
-    }()
+        // "LATIN SMALL LETTER E WITH ACUTE"
+        let name = (scalar.properties.name ?? "").split(separator: " ")
+        guard name.count > 3, name[0] == "LATIN", name[2] == "LETTER", name[3].utf8.count <= 2,
+            name.count == 4 || name[4] == "WITH"
+        else { return " " }
+        return name[1] == "SMALL" ? name[3].lowercased() : String(name[3])
+    }
+
+    /// ASCII spellings of typographic characters, signs, and letters that have no other.
+    private static let spellings: [Unicode.Scalar: String] = [
+        "‘": "'", "’": "'", "‚": ",", "“": "\"", "”": "\"", "„": "\"", "«": "\"", "»": "\"",
+        "‐": "-", "‑": "-", "–": ", ", "—": ", ", "…": "...", "•": ", ", "·": " ",
+        "€": " euros ", "£": " pounds ", "¥": " yen ", "°": " degrees ", "×": " times ",
+        "÷": " divided by ", "±": " plus or minus ",
+        "≈": " about ", "≠": " is not ", "≤": " at most ", "≥": " at least ", "½": " one half ",
+        "¼": " one quarter ",
+        "¾": " three quarters ", "→": " to ", "©": " copyright ", "²": " squared ",
+        "³": " cubed ", "µ": " micro ", "ß": "ss", "Æ": "Ae", "œ": "oe", "Œ": "Oe",
+        "ð": "d", "Ð": "D", "þ": "th", "Þ": "Th", "ı": "i", "ﬁ": "fi", "ﬂ": "fl",
+    ]
 }

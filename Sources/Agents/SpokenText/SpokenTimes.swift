@@ -61,8 +61,8 @@ enum SpokenTimes {
 
     private static func halfOfDay(_ word: Substring) -> String? {
         switch word.lowercased().filter({ $0 != "." }) {
-        case "am": " A M"
-        case "pm": " P M"
+        case "am": " A.M."
+        case "pm": " P.M."
         default: nil
         }
     }

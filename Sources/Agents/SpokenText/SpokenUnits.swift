@@ -27,16 +27,31 @@ enum SpokenUnits {
         "ms": ("millisecond", "milliseconds"), "µs": ("microsecond", "microseconds"),
         "Hz": ("hertz", "hertz"), "kHz": ("kilohertz", "kilohertz"),
         "MHz": ("megahertz", "megahertz"), "GHz": ("gigahertz", "gigahertz"),
-        "B": ("byte", "bytes"), "kB": ("kilobyte", "kilobytes"), "KB": ("kilobyte", "kilobytes"),
+        "kB": ("kilobyte", "kilobytes"), "KB": ("kilobyte", "kilobytes"),
         "MB": ("megabyte", "megabytes"), "GB": ("gigabyte", "gigabytes"),
         "TB": ("terabyte", "terabytes"), "W": ("watt", "watts"), "kW": ("kilowatt", "kilowatts"),
         "kWh": ("kilowatt hour", "kilowatt hours"), "V": ("volt", "volts"),
         "mA": ("milliampere", "milliamperes"), "kcal": ("kilocalorie", "kilocalories"),
+        "tbsp": ("tablespoon", "tablespoons"), "tsp": ("teaspoon", "teaspoons"),
+        "gal": ("gallon", "gallons"), "yd": ("yard", "yards"), "yds": ("yard", "yards"),
+        "kph": ("kilometer per hour", "kilometers per hour"),
+        "fps": ("frame per second", "frames per second"),
+        "kbps": ("kilobit per second", "kilobits per second"),
+        "Mbps": ("megabit per second", "megabits per second"),
+        "Gbps": ("gigabit per second", "gigabits per second"), "PB": ("petabyte", "petabytes"),
+        "MW": ("megawatt", "megawatts"), "GW": ("gigawatt", "gigawatts"),
+        "MWh": ("megawatt hour", "megawatt hours"),
+        "mAh": ("milliampere hour", "milliampere hours"),
+        "dB": ("decibel", "decibels"), "rpm": ("revolution per minute", "revolutions per minute"),
+        "ha": ("hectare", "hectares"), "µm": ("micrometer", "micrometers"),
+        "µg": ("microgram", "micrograms"), "nm": ("nanometer", "nanometers"),
+        "ft²": ("square foot", "square feet"), "cm²": ("square centimeter", "square centimeters"),
+        "cm³": ("cubic centimeter", "cubic centimeters"),
         "USD": ("US dollar", "US dollars"), "EUR": ("euro", "euros"), "GBP": ("pound", "pounds"),
     ]
-    /// Letters that are a unit only directly after a number, as in "5s". In "chapter 5 B" the
-    /// letter is not a unit.
-    private static let joinedOnly: Set<String> = ["B", "s", "h", "V", "W", "L", "l", "g"]
+    /// Letters that are a unit only directly after a number, as in "5s". In "5 s" the
+    /// letter may be a name. "12B" is a seat, a door or a model more often than bytes.
+    private static let joinedOnly: Set<String> = ["s", "h", "V", "W", "L", "l", "g"]
 
     /// "5" and "km".
     static func spoken(number: Substring, unit: Substring) -> String? {

@@ -11,6 +11,8 @@ import Codec
 /// Replaces the words of one text.
 struct SpokenWords {
     private let words: [Substring]
+    /// The same words, each without the punctuation around it.
+    private let parsed: [Word]
     private var spoken: [String] = []
 
     /// The text with every number and sign replaced by words.
@@ -19,7 +21,10 @@ struct SpokenWords {
         return speaker.speak()
     }
 
-    private init(words: [Substring]) { self.words = words }
+    private init(words: [Substring]) {
+        self.words = words
+        parsed = words.map { Word($0) }
+    }
 
     /// The text with spaces around dashes and signs that join words. A dash between digits becomes
     /// the "to" of a range.
@@ -31,6 +36,8 @@ struct SpokenWords {
             let next = text[text.index(after: index)...].first ?? " "
             switch character {
             case "–" where previous.isASCIIDigit && next.isASCIIDigit: result += " to "
+            case "-" where next == "-" && previous != "-": result += " — "
+            case "-" where previous == "-": break
             case "—", "–", "→", "×", "÷", "≈", "≠", "≤", "≥": result += " \(character) "
             case "−" where next.isASCIIDigit: result += "-"
             default: result.append(character)
@@ -49,8 +56,8 @@ struct SpokenWords {
                 index += phone.wordCount
                 continue
             }
-            let word = Word(words[index])
-            let following = index + 1 < words.count ? Word(words[index + 1]) : nil
+            let word = parsed[index]
+            let following = parsed(at: index + 1)
             // Punctuation separates two words, except for the dot of an abbreviated month.
             let isJoined = word.tail.isEmpty || (word.tail == "." && word.core.count <= 4)
             let isNear = isJoined && following?.lead.isEmpty == true
@@ -58,14 +65,61 @@ struct SpokenWords {
                 let pair = Self.pair(
                     word.core, following.core, isPlain: word.tail.isEmpty)
             {
-                spoken.append(word.lead + pair + following.tail)
+                let tail = Self.tail(following, before: parsed(at: index + 2), isPrefix: false)
+                append(word.lead + pair, tail)
                 index += 2
                 continue
             }
-            spoken.append(word.lead + (Self.alone(word.core) ?? String(word.core)) + word.tail)
+            speak(word, at: index, before: following)
             index += 1
         }
         return spoken.joined(separator: " ")
+    }
+
+    private func parsed(at index: Int) -> Word? {
+        index < parsed.count ? parsed[index] : nil
+    }
+
+    /// Speaks one word by itself.
+    private mutating func speak(_ word: Word, at index: Int, before following: Word?) {
+        let before = parsed[max(0, index - 3)..<index].map(\.core)
+        // A dash between two words.
+        if word.core == "-", word.lead.isEmpty, word.tail.isEmpty, following != nil, index > 0 {
+            return append("—", "")
+        }
+        if let abbreviation = SpokenAbbreviations.spoken(
+            SpokenAbbreviations.Place(
+                word: word.core, hasDot: word.tail.first == ".",
+                isClosed: word.tail.contains { $0 != "." },
+                before: before[...], next: following.map { $0.lead.isEmpty ? $0.core : "" }))
+        {
+            let tail = Self.tail(word, before: following, isPrefix: abbreviation.isPrefix)
+            return append(word.lead + abbreviation.words, tail)
+        }
+        if let decade = SpokenNumber.decade(
+            word.core, after: before.last, isQuoted: word.lead.hasSuffix("'"))
+        {
+            return append(word.lead.filter { $0 != "'" } + decade, word.tail)
+        }
+        if let known = Self.abbreviations[word.core.lowercased()] {
+            let tail = Self.tail(word, before: following, isPrefix: known.isPrefix)
+            return append(word.lead + known.words, tail)
+        }
+        append(
+            word.lead + (Self.alone(word.core, after: before.last) ?? String(word.core)), word.tail)
+    }
+
+    private mutating func append(_ text: String, _ tail: String) {
+        // "five P.M." at the end of a sentence has one dot.
+        spoken.append(text + (text.last == "." && tail.first == "." ? tail.dropFirst() : tail[...]))
+    }
+
+    /// What follows an abbreviation: its dot stays where it ends a sentence.
+    private static func tail(_ word: Word, before next: Word?, isPrefix: Bool) -> String {
+        guard word.tail.first == ".", let next else { return word.tail }
+        let rest = word.tail.dropFirst()
+        let isEnd = !isPrefix && next.core.first?.isLowercase != true && rest.isEmpty
+        return isEnd ? word.tail : String(rest)
     }
 
     // MARK: Rules
@@ -91,24 +145,27 @@ struct SpokenWords {
     }
 
     /// One word.
-    private static func alone(_ word: Substring) -> String? {
+    /// - Parameter before: the word before it.
+    private static func alone(_ word: Substring, after before: Substring?) -> String? {
         guard !word.isEmpty else { return nil }
-        if let known = abbreviations[word.lowercased()] { return known }
         if let address = SpokenAddress.spoken(word) { return address }
         guard word.contains(where: \.isASCIIDigit) else { return nil }
         if let amount = SpokenAmount(word) { return amount.spoken(scale: nil) }
-        return SpokenTimes.spoken(word) ?? SpokenNumber.decade(word)
-            ?? SpokenUnits.spoken(joined: word) ?? SpokenNumber.spoken(word)
+        return SpokenTimes.spoken(word) ?? SpokenUnits.spoken(joined: word)
+            ?? SpokenNumber.spoken(word, after: before)
     }
 
-    /// Abbreviations that flite spells out or misreads.
-    private static let abbreviations: [String: String] = [
-        "e.g": "for example", "e.g.": "for example", "i.e": "that is", "i.e.": "that is",
-        "etc": "et cetera", "etc.": "et cetera", "vs": "versus", "vs.": "versus",
-        "approx": "approximately", "approx.": "approximately", "w/": "with", "w/o": "without",
-        "&": "and", "+": "plus", "=": "equals", "%": "percent", "@": "at", "a.m.": "A M",
-        "p.m.": "P M", "a.m": "A M", "p.m": "P M", "24/7": "twenty-four seven", "1/2": "one half",
-        "1/4": "one quarter", "3/4": "three quarters", "1/3": "one third", "2/3": "two thirds",
+    /// Abbreviations that flite spells out or misreads. The dot of one that stands before what it
+    /// belongs to ends no sentence.
+    private static let abbreviations: [String: (words: String, isPrefix: Bool)] = [
+        "e.g": ("for example", true), "e.g.": ("for example", true), "i.e": ("that is", true),
+        "i.e.": ("that is", true), "etc": ("et cetera", false), "etc.": ("et cetera", false),
+        "vs": ("versus", true), "approx": ("approximately", true), "w/": ("with", true),
+        "w/o": ("without", true), "&": ("and", true), "+": ("plus", true), "=": ("equals", true),
+        "%": ("percent", true), "@": ("at", true), "a.m.": ("A.M.", false), "p.m.": ("P.M.", false),
+        "a.m": ("A.M.", false), "p.m": ("P.M.", false), "24/7": ("twenty-four seven", true),
+        "1/2": ("one half", true), "1/4": ("one quarter", true), "3/4": ("three quarters", true),
+        "1/3": ("one third", true), "2/3": ("two thirds", true),
     ]
 
     /// A word, and the punctuation around it.

@@ -9,16 +9,21 @@ import Testing
         ("Hello there.", "Hello there."),
         ("tab\tand\nline\u{0}\u{1B}[", "tab and line"),
         ("**Bold** and `code`", "Bold and code"),
-        ("It’s “fine” — really…", "It's \"fine\" , really..."),
+        ("It’s “fine” — really…", "It's \"fine\", really..."),
         ("Café, naïve, Ångström, straße", "Cafe, naive, Angstrom, strasse"),
         ("20 °C for 5€", "twenty degrees Celsius for five euros"),
-        ("ok 👍 then 好", "ok then"),
+        ("ok 👍 then 好", "ok then"), ("so -- yes - no", "so, yes, no"),
+        ("Nguyễn Đức, Ștefan, Łódź, Øre, Æsir", "Nguyen Duc, Stefan, Lodz, Ore, Aesir"),
+        ("cafe\u{301}, co\u{AD}operate, zero\u{200B}width", "cafe, cooperate, zerowidth"),
+        ("Привет, I am здесь", "I am"), ("... well", "well"),
     ])
     func spellsTextForTheSynthesiser(text: String, spoken: String) {
         #expect(SpokenText.pieces(of: text) == [spoken])
     }
 
-    @Test(arguments: ["", " ", "\n\t", "...", "?! — …", "👍", "**", "好的。"])
+    @Test(arguments: [
+        "", " ", "\n\t", "...", "?! — …", "👍", "**", "好的。", "Привет, мир!", "שלום", "ไทย", "नमस्ते",
+    ])
     func textWithoutALetterOrDigitGivesNoPiece(text: String) {
         #expect(SpokenText.pieces(of: text) == [])
     }

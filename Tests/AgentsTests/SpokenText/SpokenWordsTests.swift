@@ -27,7 +27,7 @@ import Testing
         ("v2.0", "version two point zero"), ("1.2.3", "one point two point three"),
         ("5-10", "five to ten"), ("10–20", "ten to twenty"), ("A380", "A three hundred eighty"),
         ("A12345", "A one two three four five"), ("B07", "B zero seven"),
-        ("1-12345678", "one - one two three four five six seven eight"),
+        ("1-12345678", "one, one two three four five six seven eight"),
     ])
     func numbers(written: String, spoken: String) { expect(written, spoken) }
 
@@ -57,14 +57,18 @@ import Testing
         ("16 kHz", "sixteen kilohertz"), ("8 GB", "eight gigabytes"),
         ("20ms", "twenty milliseconds"),
         ("6 ft", "six feet"), ("2 hrs", "two hours"), ("50 m²", "fifty square meters"),
-        ("chapter 5 B", "chapter five B"),
+        ("chapter 5 B", "chapter five B"), ("seat 12B", "seat twelve B"),
+        ("a 7B model", "a seven B model"),
+        ("12 B", "twelve B"), ("2 tbsp", "two tablespoons"), ("1 tsp.", "one teaspoon."),
+        ("100 Mbps", "one hundred megabits per second"), ("60W", "sixty watts"),
+        ("5 ft. tall", "five feet tall"), ("5 ft. It", "five feet. It"),
     ])
     func percentagesAndUnits(written: String, spoken: String) { expect(written, spoken) }
 
     @Test(arguments: [
         ("10:30", "ten thirty"), ("9:05", "nine oh five"), ("10:00", "ten o'clock"),
-        ("17:00", "seventeen hundred"), ("5 p.m.", "five P M"), ("5pm", "five P M"),
-        ("10:30 am", "ten thirty A M"), ("10:30am", "ten thirty A M"), ("9:00 AM", "nine A M"),
+        ("17:00", "seventeen hundred"), ("5 p.m.", "five P.M."), ("5pm", "five P.M."),
+        ("10:30 am", "ten thirty A.M."), ("10:30am", "ten thirty A.M."), ("9:00 AM", "nine A.M."),
         ("9:00-17:00", "nine o'clock to seventeen hundred"),
         ("23:59:59", "twenty-three fifty-nine"),
         ("24/7", "twenty-four seven"), ("9:10", "nine ten"), ("12:00", "twelve o'clock"),
@@ -81,7 +85,16 @@ import Testing
         ("3 May 2005", "third of May two thousand five"), ("in 1900", "in nineteen hundred"),
         ("in 1905", "in nineteen oh five"), ("in 2010", "in twenty ten"),
         ("the 1980s", "the nineteen eighties"), ("Sept 30", "September thirtieth"),
-        ("may 3 people", "may three people"),
+        ("may 3 people", "may three people"), ("in 1792", "in seventeen ninety-two"),
+        ("in 1600", "in sixteen hundred"), ("since 1066", "since ten sixty-six"),
+        ("1040 files", "one thousand forty files"),
+        ("1500 kg", "one thousand five hundred kilograms"),
+        ("$1792", "one thousand seven hundred ninety-two dollars"),
+        ("1492-1504", "fourteen ninety-two to fifteen oh four"),
+        ("the 1600s", "the sixteen hundreds"), ("mid-1990s", "mid-nineteen nineties"),
+        ("in his 30s", "in his thirties"), ("the '80s", "the eighties"),
+        ("late 50s", "late fifties"),
+        ("wait 30s", "wait thirty seconds"), ("her mid-20s.", "her mid-twenties."),
         ("1990-1995", "nineteen ninety to nineteen ninety-five"),
     ])
     func dates(written: String, spoken: String) { expect(written, spoken) }
@@ -123,6 +136,53 @@ import Testing
         ("5, km", "five, km"), ("1 + 1,5", "one plus one point five"),
     ])
     func punctuationAroundANumberStays(written: String, spoken: String) { expect(written, spoken) }
+
+    @Test(arguments: [
+        ("a 32-bit word", "a thirty-two-bit word"), ("COVID-19", "COVID-nineteen"),
+        ("GPT-4o", "GPT-four o"), ("2C-543", "two C-five hundred forty-three"),
+        ("444.6C", "four hundred forty-four point six C"), ("2.0.x", "two point zero point x"),
+        ("node2.js", "node two dot js"), ("F-16s", "F-sixteens"), ("mp3.", "mp three."),
+    ])
+    func lettersAndDigitsOfOneWord(written: String, spoken: String) { expect(written, spoken) }
+
+    @Test(arguments: [
+        ("5th Ave.", "fifth Avenue."), ("42 Fifth Ave., here", "forty-two Fifth Avenue, here"),
+        ("On Fifth Ave. the shops", "On Fifth Avenue the shops"),
+        ("Sunset Blvd", "Sunset Boulevard"),
+        ("12 Main St. is", "twelve Main Street is"), ("Main St.", "Main Street."),
+        ("12 Oak Ct, Reno", "twelve Oak Court, Reno"),
+        ("Oak Ln. and Elm Rd.", "Oak Lane and Elm Road."),
+        ("St. Louis", "Saint Louis"), ("the St. Helens road", "the Saint Helens road"),
+        ("Mt. Everest", "Mount Everest"), ("Ft. Worth", "Fort Worth"),
+        ("I-5 Hwy", "I-five Highway"),
+        ("123 N. Main St.", "one hundred twenty-three North Main Street."),
+        ("12 Oak Dr. Reno", "twelve Oak Drive. Reno"), ("Dr. Oak", "Doctor Oak"),
+        ("Dr Who", "Doctor Who"), ("Mr. and Mrs. Lee", "Mr and Mrs Lee"), ("Ms. Lee", "Miz Lee"),
+        ("Prof. Lee", "Professor Lee"), ("Gen. Lee", "General Lee"),
+        ("John Lee Jr. left", "John Lee Junior left"),
+        ("Acme Inc. is", "Acme Incorporated is"), ("Ford Motor Co.", "Ford Motor Company."),
+        ("No. 5", "Number five"), ("no. 5", "number five"), ("no. Five", "no. Five"),
+        ("Apt. 4B", "Apartment four B"), ("Ste. 200", "Suite two hundred"),
+        ("pp. 3-5", "pages three to five"),
+        ("Fig. 2", "Figure two"), ("ext. 12", "extension twelve"), ("a fig. It", "a fig. It"),
+        ("on Tues. we", "on Tuesday we"), ("in Jan. we", "in January we"),
+        ("they wed. Then", "they wed. Then"),
+        ("the dept. of", "the department of"), ("cats vs. dogs", "cats versus dogs"),
+        ("tea, etc. are", "tea, et cetera are"), ("tea, etc. It", "tea, et cetera. It"),
+        ("approx. 5", "approximately five"), ("Hello, Max.", "Hello, Max."),
+        ("on the St.", "on the St."),
+        ("the U.S. is", "the U.S. is"), ("at 5 p.m. we", "at five P.M. we"),
+        ("at 5 p.m.", "at five P.M."),
+        ("at 5 PM.", "at five P.M."), ("A co. of", "A co. of"), ("Is it no.", "Is it no."),
+    ])
+    func abbreviations(written: String, spoken: String) { expect(written, spoken) }
+
+    @Test(arguments: [
+        ("so - yes", "so — yes"), ("so -- yes", "so — yes"), ("so--yes", "so — yes"),
+        ("so --- yes", "so — yes"), ("well-known", "well-known"), ("- yes", "- yes"),
+        ("x -", "x -"),
+    ])
+    func dashesOfATypewriter(written: String, spoken: String) { expect(written, spoken) }
 
     private func expect(
         _ written: String, _ spoken: String, sourceLocation: SourceLocation = #_sourceLocation
