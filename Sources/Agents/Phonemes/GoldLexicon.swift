@@ -29,7 +29,7 @@ struct GoldLexicon: Sendable {
     private let blocks: [Int]
     private let entries: [UInt8]
 
-    /// Reads and checks a table, which takes about 5 ms.
+    /// Reads and checks a table.
     /// - Throws: `PhonemeTableError.damaged`.
     init(_ bytes: [UInt8]) throws(PhonemeTableError) {
         var file = try PhonemeTableFile(bytes, name: Self.fileName, mark: "PGL1")

@@ -8,9 +8,11 @@ struct SentenceReader: Sendable {
     static let marks = Set(";:,.!?".unicodeScalars)
     /// Characters within a word that have no sound.
     private static let silent = Set("',-._/".utf8)
-    /// Parts that are looked up together, at most. 8: the longest entry of the lexicon has 7 and
-    /// the hyphens between them, 13; all with more than 4 words are rare.
+    /// Parts that are looked up together, at most. 8: all entries of the lexicon but one have fewer.
     private static let maxJoinedParts = 8
+    /// Parts of a word from which only 2 are looked up together, so that a long word of hyphens does
+    /// not take seconds.
+    private static let manyParts = 20
     private static let markTags: Set<String> = [
         ".", ",", "-LRB-", "-RRB-", "``", "\"\"", "''", ":", "$", "#", "NFP",
     ]
@@ -109,7 +111,8 @@ struct SentenceReader: Sendable {
     /// first, until all are read. Nil where a part is unknown.
     private func lookedUp(_ parts: [Part], before next: inout FollowingSound) -> [Part]? {
         var parts = parts
-        var left = max(0, parts.count - Self.maxJoinedParts)
+        let most = parts.count < Self.manyParts ? Self.maxJoinedParts : 2
+        var left = max(0, parts.count - most)
         var right = parts.count
         while left < right {
             let run = parts[left..<right]
@@ -125,7 +128,7 @@ struct SentenceReader: Sendable {
                 guard run[left].text.utf8.allSatisfy(Self.silent.contains) else { return nil }
                 right -= 1
             }
-            left = max(0, right - Self.maxJoinedParts)
+            left = max(0, right - most)
         }
         return parts
     }

@@ -57,7 +57,7 @@ struct TaggerTable: Sendable {
     private let ends: [UInt32]
     private let records: [UInt8]
 
-    /// Reads and checks a table, which takes about 1 ms.
+    /// Reads and checks a table.
     /// - Throws: `PhonemeTableError.damaged`.
     init(_ bytes: [UInt8]) throws(PhonemeTableError) {
         var file = try PhonemeTableFile(bytes, name: Self.fileName, mark: "PTT1")

@@ -107,7 +107,6 @@ import Testing
         try expect("мир go \u{1F600}cat", "ɡˈO kˈæt")
     }
 
-    /// Of equal weights, and of a word without a weight.
     @Test func theTaggerAddsUpTheWeightsOfAWordAndItsNeighbours() throws {
         var tables = Self.tables
         tables.weights = [
@@ -144,7 +143,7 @@ import Testing
         let phonemizer = try Self.tables.phonemizer { $0 }
         for text in [
             String(repeating: "water ", count: 1_600), String(repeating: "z", count: 9_600),
-            String(repeating: "a-", count: 4_800), String(repeating: "(", count: 9_600),
+            String(repeating: "a-", count: 500), String(repeating: "(", count: 9_600),
         ] {
             let clauses = phonemizer.clauses(of: text)
             #expect(clauses.allSatisfy { (1...100).contains($0.unicodeScalars.count) })
@@ -162,7 +161,13 @@ import Testing
         ("y [1 k ax][1 b er][1 n iy t s]", "kˌəbˈɜɹnˌits"), ("z [1 ch ay][1 jh oy]", "ʧˈIʤˌY"),
     ])
     func aGuessIsFlitesWithTheVoicesSymbols(word: String, sounds: String) {
-        #expect([AnalysedWord](word).map(GuessedSounds.sounds) == [sounds])
+        let syllables = word.split { "[]".contains($0) }.dropFirst().map { syllable in
+            let fields = syllable.split(separator: " ").map(String.init)
+            return AnalysedWord.Syllable(
+                isStressed: fields[0] == "1", phones: Array(fields.dropFirst()))
+        }
+        let analysed = AnalysedWord(name: word, syllables: syllables)
+        #expect(GuessedSounds.sounds(of: analysed) == sounds)
     }
 
     @Test func fliteGuessesNamesAndSpellsWhatIsNoWord() {
