@@ -217,6 +217,10 @@ turn-table: setup-tests ## When turns end on recordings with pauses, in every mo
 	@$(release_build) --product turn-table
 	@exec .build/release/turn-table $(ARGS)
 
+phoneme-table: setup ## The natural voice's phonemes beside its own front end's: 2,000 sentences
+	@$(release_build) --product phoneme-table
+	@exec scripts/phoneme-table.sh $(ARGS)
+
 million: setup ## A million sessions in one process: bytes and CPU each; ARGS="--counts 10000,50000"
 	@$(release_build) --product session-census
 	@exec .build/release/session-census $(ARGS)
@@ -248,4 +252,4 @@ distclean: clean ## Remove everything that set-up and build made
 	models voice setup-tests environments test check test-swift test-scripts unit sim test-clients \
 	conversations claims check-peers \
 	test-browser test-long test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo bench-handshakes \
-	bench-instructions bench-memory bench-voice million turn-table format lint clean distclean
+	bench-instructions bench-memory bench-voice million turn-table phoneme-table format lint clean distclean

@@ -146,6 +146,11 @@ let package = Package(
         .executableTarget(
             name: "voice-table", dependencies: ["Codec", "Session", "Agents", "TestMaterial"],
             path: "Tests/VoiceTable", swiftSettings: strict),
+        // The same: the natural voice's phonemes beside those of its own front end (`make
+        // phoneme-table`).
+        .executableTarget(
+            name: "phoneme-table", dependencies: ["Agents"], path: "Tests/PhonemeTable",
+            exclude: ["compare.py"], swiftSettings: strict),
         // The same: a million sessions on a simulated kernel (`make million`).
         .executableTarget(
             name: "session-census",
