@@ -216,6 +216,8 @@ class OtherFrontEnd:
             return "it guesses the known parts of a compound, too"
         if re.search(compound + "|'", after) and is_unknown(after):
             return "it does not hear the first sound of an unknown compound"
+        if text.rstrip(";:,.!?") == "A":
+            return "it takes the letter A for an article before a mark"
         if not theirs or re.search("['/=+]", text):
             return "it reads signs, and apostrophes that it takes for quotation marks, otherwise"
         return "no reason"

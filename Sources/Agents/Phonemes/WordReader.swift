@@ -59,6 +59,8 @@ struct WordReader: Sendable {
             if let name = WordReader.signs[word] { return sounds(of: name) }
             if isDotted(word) { return letters(of: word) }
             switch word {
+            // Before a mark, the capital is the letter: "P, A, R".
+            case "A" where next.isVowel == nil: return "ˈA"
             case "a", "A": return tag == "DT" ? "ɐ" : "ˈA"
             case "am" where next.isVowel != nil && !tag.isNoun: return "ɐm"
             case "am", "Am", "AM": return tag.isNoun ? letters(of: word) : plain("am")

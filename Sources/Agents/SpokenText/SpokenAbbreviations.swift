@@ -60,11 +60,17 @@ enum SpokenAbbreviations {
     private static let dotted = [
         "dept": "department", "univ": "university", "govt": "government", "assn": "association",
         "incl": "including", "misc": "miscellaneous", "tel": "telephone", "avg": "average",
-        "Mon": "Monday", "Tue": "Tuesday", "Tues": "Tuesday", "Wed": "Wednesday",
-        "Thu": "Thursday", "Thur": "Thursday", "Thurs": "Thursday", "Fri": "Friday",
         "Jan": "January", "Feb": "February", "Apr": "April", "Aug": "August",
         "Sept": "September", "Oct": "October", "Nov": "November", "Dec": "December",
     ]
+    /// Days of the week.
+    private static let days = [
+        "Mon": "Monday", "Tue": "Tuesday", "Tues": "Tuesday", "Wed": "Wednesday",
+        "Thu": "Thursday", "Thur": "Thursday", "Thurs": "Thursday", "Fri": "Friday",
+        "Sat": "Saturday", "Sun": "Sunday",
+    ]
+    /// Words before a day. "Sat" and "Sun" are other words, too.
+    private static let beforeDays: Set<Substring> = ["on", "and", "or", "to", "through", "every"]
     /// Abbreviations that are no other word: they need no dot.
     private static let certain: Set<Substring> = [
         "Mr", "Mrs", "Ms", "Dr", "St", "Mt", "Ave", "Blvd", "Rd", "Hwy", "Pkwy", "Expy", "Jr",
@@ -79,7 +85,8 @@ enum SpokenAbbreviations {
     /// no sentence. Nil where it is none.
     static func spoken(_ place: Place) -> (words: String, isPrefix: Bool)? {
         let word = String(place.word)
-        if let direction = directions[word], place.precedesName, let number = place.before.last,
+        if let direction = directions[word], place.precedesName || place.precedesNumber,
+            let number = place.before.last,
             number.allSatisfy(\.isASCIIDigit)
         {
             return (direction, true)
@@ -89,6 +96,7 @@ enum SpokenAbbreviations {
         {
             return (word.first?.isUppercase == true ? number.capitalised : number, true)
         }
+        if let days = daysSpoken(place) { return (days, false) }
         let isCertain = certain.contains(place.word)
         let isStreet = place.followsName && place.followsHouseNumber && streets[word] != nil
         guard place.hasDot || isCertain || isStreet else { return nil }
@@ -104,6 +112,18 @@ enum SpokenAbbreviations {
             return (full, false)
         }
         return nil
+    }
+
+    /// "Mon." → "Monday", "Mon.-Fri" → "Monday to Friday".
+    private static func daysSpoken(_ place: Place) -> String? {
+        let ends = place.word.split(separator: "-", omittingEmptySubsequences: false).map {
+            days[String($0.filter { $0 != "." })]
+        }
+        if ends.count == 2, let first = ends[0], let last = ends[1] { return first + " to " + last }
+        guard ends.count == 1, place.hasDot, let day = ends[0] else { return nil }
+        let isWord = place.word == "Sat" || place.word == "Sun"
+        let isNear = place.precedesNumber || place.before.last.map(beforeDays.contains) == true
+        return isWord && !isNear ? nil : day
     }
 }
 

@@ -21,7 +21,8 @@ enum SpokenNumber {
         if word.last == "+", let number = NumberWords.decimal(word.dropLast()) {
             return number + " plus"
         }
-        return ordinal(word) ?? plain(word) ?? range(word) ?? fraction(word) ?? version(word)
+        return ordinal(word) ?? plain(word) ?? range(word) ?? ratio(word) ?? fraction(word)
+            ?? version(word)
             ?? separated(word)
     }
 
@@ -96,6 +97,25 @@ enum SpokenNumber {
             let first = plain(ends[0]), let last = plain(ends[1])
         else { return nil }
         return first + " to " + last
+    }
+
+    /// "4:1".
+    private static func ratio(_ word: Substring) -> String? {
+        let ends = word.split(separator: ":", omittingEmptySubsequences: false)
+        guard ends.count == 2,
+            ends.allSatisfy({ (1...3).contains($0.count) && $0.allSatisfy(\.isASCIIDigit) })
+        else { return nil }
+        return NumberWords.cardinal(ends[0]) + " to " + NumberWords.cardinal(ends[1])
+    }
+
+    /// "6'2", whose inches' mark follows: "six foot two".
+    static func height(_ word: Substring) -> String? {
+        let parts = word.split(separator: "'", omittingEmptySubsequences: false)
+        guard parts.count == 2, parts.allSatisfy({ $0.allSatisfy(\.isASCIIDigit) }),
+            let feet = Int(parts[0]), let inches = Int(parts[1]), (1...9).contains(feet),
+            inches < 12
+        else { return nil }
+        return NumberWords.cardinal(feet) + " foot " + NumberWords.cardinal(inches)
     }
 
     /// "3/8" becomes "three over eight", and "10/10" becomes "ten out of ten".

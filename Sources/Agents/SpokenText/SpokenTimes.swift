@@ -50,7 +50,8 @@ enum SpokenTimes {
             return time.hours + time.minutes(evenHour: time.isAfternoon ? " hundred" : " o'clock")
         }
         for half in ["a.m", "p.m", "am", "pm", "AM", "PM"] where word.hasSuffix(half) {
-            return clock(word.dropLast(half.count), halfOfDay: Substring(half))
+            let time = word.dropLast(half.count)
+            if let clock = clock(time, halfOfDay: Substring(half)) { return clock }
         }
         let ends = word.split(separator: "-", omittingEmptySubsequences: false)
         if ends.count == 2, let first = spoken(ends[0]), let last = spoken(ends[1]) {

@@ -38,6 +38,7 @@ struct SpokenWords {
             case "–" where previous.isASCIIDigit && next.isASCIIDigit: result += " to "
             case "-" where next == "-" && previous != "-": result += " — "
             case "-" where previous == "-": break
+            case "–" where !previous.isWhitespace && !next.isWhitespace: result += "-"
             case "—", "–", "→", "×", "÷", "≈", "≠", "≤", "≥": result += " \(character) "
             case "−" where next.isASCIIDigit: result += "-"
             default: result.append(character)
@@ -80,12 +81,12 @@ struct SpokenWords {
         index < parsed.count ? parsed[index] : nil
     }
 
-    /// Speaks one word by itself.
+    /// Speaks one word, which the words beside it may explain.
     private mutating func speak(_ word: Word, at index: Int, before following: Word?) {
         let before = parsed[max(0, index - 3)..<index].map(\.core)
         // A dash between two words.
         if word.core == "-", word.lead.isEmpty, word.tail.isEmpty, following != nil, index > 0 {
-            return append("—", "")
+            return append(before.last.map(Self.isTime) == true ? "to" : "—", "")
         }
         if let abbreviation = SpokenAbbreviations.spoken(
             SpokenAbbreviations.Place(
@@ -105,6 +106,15 @@ struct SpokenWords {
             let tail = Self.tail(word, before: following, isPrefix: known.isPrefix)
             return append(word.lead + known.words, tail)
         }
+        if index > 0, parsed[index - 1].tail.isEmpty,
+            let roman = SpokenRoman.spoken(
+                word.core, after: before, hasDot: word.tail.first == ".")
+        {
+            return append(word.lead + roman, word.tail)
+        }
+        if word.tail.first == "\"", let height = SpokenNumber.height(word.core) {
+            return append(word.lead + height, String(word.tail.dropFirst()))
+        }
         append(
             word.lead + (Self.alone(word.core, after: before.last) ?? String(word.core)), word.tail)
     }
@@ -118,7 +128,8 @@ struct SpokenWords {
     private static func tail(_ word: Word, before next: Word?, isPrefix: Bool) -> String {
         guard word.tail.first == ".", let next else { return word.tail }
         let rest = word.tail.dropFirst()
-        let isEnd = !isPrefix && next.core.first?.isLowercase != true && rest.isEmpty
+        let isStart = next.core.first?.isUppercase == true || !next.lead.isEmpty
+        let isEnd = !isPrefix && isStart && rest.isEmpty
         return isEnd ? word.tail : String(rest)
     }
 
@@ -149,10 +160,40 @@ struct SpokenWords {
     private static func alone(_ word: Substring, after before: Substring?) -> String? {
         guard !word.isEmpty else { return nil }
         if let address = SpokenAddress.spoken(word) { return address }
-        guard word.contains(where: \.isASCIIDigit) else { return nil }
-        if let amount = SpokenAmount(word) { return amount.spoken(scale: nil) }
-        return SpokenTimes.spoken(word) ?? SpokenUnits.spoken(joined: word)
+        guard word.contains(where: \.isASCIIDigit) else { return spelled(word) }
+        return measured(word) ?? range(word) ?? SpokenTimes.spoken(word)
             ?? SpokenNumber.spoken(word, after: before)
+    }
+
+    /// An amount of money, or a number with a unit.
+    private static func measured(_ word: Substring) -> String? {
+        SpokenAmount(word)?.spoken(scale: nil) ?? SpokenUnits.spoken(joined: word)
+    }
+
+    /// "3.5%-4%", "$5-10".
+    private static func range(_ word: Substring) -> String? {
+        let ends = word.split(separator: "-", omittingEmptySubsequences: false)
+        guard ends.count == 2, let first = measured(ends[0]) else { return nil }
+        if let last = measured(ends[1]) { return first + " to " + last }
+        guard let sign = ends[0].first,
+            let amount = SpokenAmount(Substring(String(sign) + ends[1])),
+            let number = NumberWords.decimal(ends[0].dropFirst())
+        else { return nil }
+        return number + " to " + amount.spoken(scale: nil)
+    }
+
+    /// Whether a dash after the word means "to": "9:00", "a.m.".
+    private static func isTime(_ word: Substring) -> Bool {
+        word.contains(":") || ["am", "pm"].contains(word.lowercased().filter { $0 != "." })
+    }
+
+    /// "P-A-R-L-E-Y" → "P, A, R, L, E, Y": three letters or more, each by itself.
+    private static func spelled(_ word: Substring) -> String? {
+        let letters = word.split(separator: "-", omittingEmptySubsequences: false)
+        guard letters.count > 2,
+            letters.allSatisfy({ $0.count == 1 && $0.first?.isASCIILetter == true })
+        else { return nil }
+        return letters.joined(separator: ", ").uppercased()
     }
 
     /// Abbreviations that flite spells out or misreads. The dot of one that stands before what it
@@ -163,6 +204,7 @@ struct SpokenWords {
         "vs": ("versus", true), "approx": ("approximately", true), "w/": ("with", true),
         "w/o": ("without", true), "&": ("and", true), "+": ("plus", true), "=": ("equals", true),
         "%": ("percent", true), "@": ("at", true), "a.m.": ("A.M.", false), "p.m.": ("P.M.", false),
+        "c#": ("C sharp", true), "f#": ("F sharp", true), ".net": ("dot net", true),
         "a.m": ("A.M.", false), "p.m": ("P.M.", false), "24/7": ("twenty-four seven", true),
         "1/2": ("one half", true), "1/4": ("one quarter", true), "3/4": ("three quarters", true),
         "1/3": ("one third", true), "2/3": ("two thirds", true),

@@ -44,7 +44,8 @@ import Testing
     @Test(arguments: [
         ("the apple", "ði ˈæpᵊl"), ("the pear", "ðə pˈɛɹ"), ("The pear", "ðə pˈɛɹ"),
         ("the, apple", "ðə, ˈæpᵊl"), ("to eat", "tʊ ˈit"), ("to go", "tə ɡˈO"), ("to", "tu"),
-        ("a pear", "ɐ pˈɛɹ"), ("an apple", "ɐn ˈæpᵊl"), ("in the box", "ɪn ðə bˈɑks"),
+        ("a pear", "ɐ pˈɛɹ"), ("a, A, go", "ɐ, ˈA, ɡˈO"), ("an apple", "ɐn ˈæpᵊl"),
+        ("in the box", "ɪn ðə bˈɑks"),
         ("go in", "ɡˈO ˈɪn"), ("I am the cat", "ˌI ɐm ðə kˈæt"), ("I am", "ˌI æm"),
         ("go By", "ɡˈO bˈI"), ("used to go", "jˈust tə ɡˈO"), ("used the box", "jˈuzd ðə bˈɑks"),
         ("Used to go", "jˈuzd tə ɡˈO"), ("cat vs. dog", "kˈæt vˈɜɹsəs dˈɔɡ"),
