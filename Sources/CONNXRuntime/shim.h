@@ -14,6 +14,7 @@ typedef struct parley_ort_options *parley_ort_options;
 typedef struct parley_ort_session *parley_ort_session;
 typedef struct parley_ort_memory *parley_ort_memory;
 typedef struct parley_ort_value *parley_ort_value;
+typedef struct parley_ort_run_options *parley_ort_run_options;
 typedef struct parley_ort_shape *parley_ort_shape;
 /// The table of functions.
 typedef void *const *parley_ort;
@@ -105,17 +106,37 @@ static inline parley_ort_status parley_ort_create_tensor(
     return ((function)ort[49])(memory, data, bytes, shape, dimensions, type, value);
 }
 
+/// What a run is told: here, only that it shall end.
+static inline parley_ort_status parley_ort_create_run_options(
+    parley_ort ort, parley_ort_run_options *options) {
+    return ((parley_ort_status (*)(parley_ort_run_options *))ort[39])(options);
+}
+
+/// Ends the runs that have these options, with an error. Any thread.
+static inline parley_ort_status parley_ort_interrupt(
+    parley_ort ort, parley_ort_run_options options) {
+    return ((parley_ort_status (*)(parley_ort_run_options))ort[46])(options);
+}
+
+static inline void parley_ort_release_run_options(
+    parley_ort ort, parley_ort_run_options options) {
+    ((void (*)(parley_ort_run_options))ort[97])(options);
+}
+
 /// Runs a model, and allocates its outputs.
-/// - Parameter results: a NULL for each wanted output.
+/// - Parameters:
+///   - options: may be NULL.
+///   - results: a NULL for each wanted output.
 static inline parley_ort_status parley_ort_run(
-    parley_ort ort, parley_ort_session session, const char *const *names,
-    const parley_ort_value *inputs, size_t count, const char *const *outputs,
+    parley_ort ort, parley_ort_session session, parley_ort_run_options options,
+    const char *const *names, const parley_ort_value *inputs, size_t count,
+    const char *const *outputs,
     size_t output_count, parley_ort_value *results) {
     typedef parley_ort_status (*function)(
-        parley_ort_session, const void *, const char *const *, const parley_ort_value *, size_t,
-        const char *const *, size_t, parley_ort_value *);
+        parley_ort_session, parley_ort_run_options, const char *const *, const parley_ort_value *,
+        size_t, const char *const *, size_t, parley_ort_value *);
     return ((function)ort[9])(
-        session, NULL, names, inputs, count, outputs, output_count, results);
+        session, options, names, inputs, count, outputs, output_count, results);
 }
 
 static inline parley_ort_status parley_ort_data(

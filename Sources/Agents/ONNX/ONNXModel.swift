@@ -33,9 +33,11 @@ final class ONNXModel: @unchecked Sendable {
     /// - Parameters:
     ///   - inputs: the inputs by their names. One that an earlier run has made is read where it lies.
     ///   - outputs: the names of the wanted outputs.
+    ///   - interruption: ends the run early, with an error.
     /// - Returns: the outputs, in the order of their names.
     func run(
-        _ inputs: [(name: String, tensor: ONNXTensor)], outputs: [String]
+        _ inputs: [(name: String, tensor: ONNXTensor)], outputs: [String],
+        until interruption: ONNXInterruption? = nil
     ) throws(ONNXError) -> [ONNXTensor] {
         let inputNames = inputs.map { UnsafePointer(strdup($0.name)) }
         let outputNames = outputs.map { UnsafePointer(strdup($0)) }
@@ -44,10 +46,11 @@ final class ONNXModel: @unchecked Sendable {
         }
         let values: [parley_ort_value?] = inputs.map(\.tensor.value)
         var results = [parley_ort_value?](repeating: nil, count: outputs.count)
-        try withExtendedLifetime(inputs) { () throws(ONNXError) in
+        let options = try interruption?.options(of: runtime)
+        try withExtendedLifetime((inputs, interruption)) { () throws(ONNXError) in
             try runtime.check(
                 parley_ort_run(
-                    runtime.table, session, inputNames, values, values.count, outputNames,
+                    runtime.table, session, options, inputNames, values, values.count, outputNames,
                     outputs.count, &results))
         }
         let tensors = results.map { $0.map { ONNXTensor(made: $0, by: runtime) } }
