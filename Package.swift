@@ -59,6 +59,7 @@ let package = Package(
         .target(name: "YAML", dependencies: ["CYAML"], swiftSettings: strict),
         .target(name: "CNativeMemory", dependencies: ["CCurl", "COpenSSL"]),
         .target(name: "CDense", cSettings: optimisedC),
+        .target(name: "CVoiceSignal", cSettings: optimisedC),
         .target(
             name: "CSimdjson", cxxSettings: strictCXX,
             linkerSettings: [.linkedLibrary("simdjson")]),
@@ -71,7 +72,9 @@ let package = Package(
             name: "Session", dependencies: ["Codec", "CDense"], swiftSettings: strict + optimised),
         .target(
             name: "Agents",
-            dependencies: ["Codec", "Session", "CLinux", "CFlite", "CONNXRuntime"],
+            dependencies: [
+                "Codec", "Session", "CLinux", "CFlite", "CONNXRuntime", "CVoiceSignal",
+            ],
             resources: [.embedInCode("Jobs/Scripts")], swiftSettings: strict),
         .target(
             name: "Server",
@@ -165,7 +168,7 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "AgentsTests",
-            dependencies: ["Agents", "Codec", "Session", "TestMaterial", "CFlite"],
+            dependencies: ["Agents", "Codec", "Session", "TestMaterial", "CFlite", "CVoiceSignal"],
             swiftSettings: strict),
         .testTarget(
             name: "ServerTests",

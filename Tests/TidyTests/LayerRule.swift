@@ -25,6 +25,7 @@ extension TidyRule {
                 folder: "Sources/Agents",
                 imports: language.union([
                     "Codec", "Session", "CFlite", "CLinux", "CONNXRuntime",
+                    "CVoiceSignal",
                 ])),
             Layer(
                 folder: "Sources/Server",
