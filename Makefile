@@ -13,8 +13,6 @@ MAKEFLAGS += --no-print-directory
 ARGS ?=
 # 1: `make run` serves https with a self-signed certificate, which it makes once.
 TLS ?=
-# natural: `make run` fetches the natural voice, and speaks with it.
-VOICE ?=
 self_signed := --tls-cert .tls/cert.pem --tls-key .tls/key.pem
 # Where `make install` copies to; DESTDIR is put before it.
 PREFIX ?= /usr/local
@@ -41,14 +39,11 @@ help: ## List the targets
 
 ## Run -------------------------------------------------------------------------------------
 
-run: build ## Set up, build and start the server; ARGS="--port 9000 …"; TLS=1: with https; VOICE=natural
-ifeq ($(VOICE),natural)
-	@scripts/setup-voice.sh
-endif
+run: build ## Set up, build and start the server; ARGS="--port 9000 …"; TLS=1: with https
 ifeq ($(TLS),1)
 	@scripts/tls-certificate.sh
 endif
-	@PARLEY_WARM_MODELS=$${PARLEY_WARM_MODELS-true} PARLEY_DEMO_AGENT=$${PARLEY_DEMO_AGENT-guide} exec .build/release/parley serve $(if $(filter 1,$(TLS)),$(self_signed)) $(if $(VOICE),--voice-engine $(VOICE)) $(ARGS)
+	@PARLEY_WARM_MODELS=$${PARLEY_WARM_MODELS-true} PARLEY_DEMO_AGENT=$${PARLEY_DEMO_AGENT-guide} exec .build/release/parley serve $(if $(filter 1,$(TLS)),$(self_signed)) $(ARGS)
 
 build: setup ## Make .build/release/parley
 	@[[ -e .build/release/parley ]] || echo 'parley: building the server; the first time takes 3 to 7 minutes on 2 cores'
@@ -73,12 +68,13 @@ setup: ## Install what building and running takes: Debian packages, Swift packag
 	@scripts/setup-apt.sh build
 	@scripts/setup-swift.sh & packages=$$!; trap 'kill $$packages' INT TERM; models=0; \
 		scripts/setup-models.sh || models=$$?; wait $$packages && exit $$models
+	@scripts/setup-voice.sh || echo 'parley: flite speaks meanwhile; make voice tries again'
 
 models: ## Make models/ only
 	@scripts/setup-apt.sh build
 	@scripts/setup-models.sh
 
-voice: models ## Fetch the natural voice into models/; read docs/speech.md about its licence
+voice: models ## Fetch the natural voice into models/, as make setup does where it can
 	@scripts/setup-voice.sh
 
 setup-tests: setup

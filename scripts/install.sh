@@ -11,5 +11,5 @@ cd "$root"
 install -D -m 755 .build/release/parley "$prefix/bin/parley"
 install -d "$prefix/share/parley/models"
 cp -R --no-target-directory models "$prefix/share/parley/models"
-rm -f "$prefix/share/parley/models/.lock"
+rm -f "$prefix"/share/parley/models/.lock*
 say "installed $prefix/bin/parley and $prefix/share/parley/models"

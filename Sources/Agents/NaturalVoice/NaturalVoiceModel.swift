@@ -1,112 +1,102 @@
-// The natural voice in memory: a VITS model in two parts, which the ONNX runtime runs. The encoder
-// makes frames of a clause, with a random part as people have one; the decoder makes sound of the
-// frames. NaturalVoice loads it; NaturalSynthesizer streams its sound.
+// The natural voice in memory: a model that makes spectra of a clause's phonemes, which the ONNX
+// runtime runs, and the tables of its phonemes. VoiceSignal makes sound of the spectra. NaturalVoice
+// loads it; NaturalSynthesizer streams its sound.
 
+import CVoiceSignal
 import Codec
-
-/// The frames of a clause: `channels` numbers for each.
-struct VoiceFrames: Sendable {
-    /// Numbers of a frame.
-    static let channels = 192
-
-    /// One channel after another.
-    let values: [Float]
-    /// Frames.
-    let count: Int
-    /// Bytes of its memory.
-    var bytes: Int { values.capacity * MemoryLayout<Float>.size }
-
-    /// - Returns: nil where the values are no whole frames.
-    init?(values: [Float]) {
-        guard values.count.isMultiple(of: Self.channels) else { return nil }
-        self.values = values
-        count = values.count / Self.channels
-    }
-
-    /// Some of the frames, in the same order of channels.
-    func part(_ range: Range<Int>) -> [Float] {
-        var part: [Float] = []
-        part.reserveCapacity(Self.channels * range.count)
-        for channel in 0..<Self.channels {
-            let start = channel * count
-            part += values[(start + range.lowerBound)..<(start + range.upperBound)]
-        }
-        return part
-    }
-}
 
 /// The loaded voice. Any thread; each call uses the thread that calls it.
 final class NaturalVoiceModel: Sendable {
-    /// The rate of its sound.
-    static let rate = SampleRate(hertz: 22_050)
-    /// Samples of a frame: 11.6 ms.
-    static let frameSamples = 256
     /// The paths of its files in the models directory.
     enum Files {
         static let folder = "natural-voice"
-        static let encoder = "encoder.onnx"
-        static let decoder = "decoder.onnx"
-        static let phonemes = "phonemes.txt"
+        static let model = "hibari.onnx"
+        static let symbols = "symbols.txt"
         /// Those in the folder.
-        static let own = [encoder, decoder, phonemes]
+        static let own = [model, symbols] + Phonemizer.fileNames
+        /// The runtime, which belongs to the recogniser's library.
+        static let runtime = ONNXRuntime.library
     }
 
-    /// How much the sound and the lengths of phonemes vary at random: the values of the voice's
-    /// training.
-    private static let (soundVariation, lengthVariation): (Float, Float) = (0.667, 0.8)
-    /// Louder by 3.5 dB, which is nearly as loud as the voice `cedar`: 0.077 instead of 0.085 of full
-    /// scale. Peaks reach 0.97; the few beyond full scale are cut.
-    private static let gain: Float = 1.5
-
-    /// Frames of a clause, at most. 4,000: 46 s, more than twice what the longest clause takes. The
-    /// lengths of phonemes are drawn at random, without a limit of their own.
+    /// Louder by 4.6 dB, which is as loud as flite's voices. Peaks reach 0.9; the few beyond full scale
+    /// are cut.
+    private static let gain: Float = 1.7
+    /// Frames of a clause, at most. 4,000: 50 s, twice what 100 symbols take at the lowest speed.
     private static let maxFrames = 4_000
+    private static let outputs = ["lh", "theta", "ln", "lr", "phi", "f0"]
 
-    /// The numbers of phonemes.
-    let phonemes: PhonemeTable
-    private let encoder: ONNXModel
-    private let decoder: ONNXModel
+    /// Makes the clauses that it speaks.
+    let phonemizer: Phonemizer
+    private let symbols: PhonemeSymbols
+    private let model: ONNXModel
 
-    /// Loads the voice.
-    init(directory: String, phonemes: PhonemeTable) throws(ONNXError) {
-        let runtime = try ONNXRuntime(path: "\(directory)/\(ONNXRuntime.library)")
-        let folder = "\(directory)/\(Files.folder)"
-        self.phonemes = phonemes
-        encoder = try ONNXModel(path: "\(folder)/\(Files.encoder)", runtime: runtime)
-        decoder = try ONNXModel(path: "\(folder)/\(Files.decoder)", runtime: runtime)
+    /// Loads the model.
+    init(
+        directory: String, phonemizer: Phonemizer, symbols: PhonemeSymbols
+    ) throws(ONNXError) {
+        let runtime = try ONNXRuntime(path: "\(directory)/\(Files.runtime)")
+        (self.phonemizer, self.symbols) = (phonemizer, symbols)
+        model = try ONNXModel(path: "\(directory)/\(Files.folder)/\(Files.model)", runtime: runtime)
     }
 
-    /// Makes the frames of a clause.
+    /// Speaks a clause of phonemes.
     /// - Parameters:
-    ///   - clause: from `PhonemeRules`.
     ///   - speed: 1 is the voice's own rate.
-    func frames(of clause: String, speed: Double) throws(ONNXError) -> VoiceFrames {
-        let numbers = phonemes.numbers(of: clause)
-        let scales = [Self.soundVariation, Float(1 / speed), Self.lengthVariation]
-        let runtime = encoder.runtime
-        let values = try encoder.run(
-            [
-                ("input", try ONNXTensor(numbers, shape: [1, numbers.count], runtime)),
-                ("input_lengths", try ONNXTensor([Int64(numbers.count)], shape: [1], runtime)),
-                ("scales", try ONNXTensor(scales, shape: [3], runtime)),
-            ], outputs: ["frames"])[0].floats()
-        guard let frames = VoiceFrames(values: values), frames.count <= Self.maxFrames else {
-            throw ONNXError(message: "the encoder made \(values.count) numbers")
+    ///   - interruption: ends the model's run.
+    ///   - deliver: receives runs of samples at 24 kHz, in multiples of 20 ms but for the last; returns
+    ///     false to stop.
+    func speak(
+        _ clause: String, speed: Double, until interruption: ONNXInterruption? = nil,
+        deliver: ([Int16]) -> Bool
+    ) throws(ONNXError) {
+        let spectra = try spectra(of: clause, speed: speed, until: interruption)
+        guard var signal = try Self.signal(of: spectra) else { return }
+        var trim = SilenceTrim(mark: clause.last)
+        var samples: [Int16] = []
+        let grain = NaturalVoiceTable.rate.samples(inMilliseconds: 20)
+        while let window = signal.next() {
+            samples += trim.append(window).map(Self.sample)
+            let whole = samples.count - samples.count % grain
+            guard whole > 0 else { continue }
+            guard deliver(Array(samples[..<whole])) else { return }
+            samples.removeFirst(whole)
         }
-        return frames
+        samples += trim.finish().map(Self.sample)
+        if !samples.isEmpty { _ = deliver(samples) }
     }
 
-    /// Makes the sound of a window.
-    func sound(of window: DecodingWindow, in frames: VoiceFrames) throws(ONNXError) -> [Int16] {
-        let input = window.input
-        let part = try ONNXTensor(
-            frames.part(input), shape: [1, VoiceFrames.channels, input.count], decoder.runtime)
-        let sound = try decoder.run([("frames", part)], outputs: ["output"])[0].floats()
-        guard sound.count == input.count * Self.frameSamples else {
-            throw ONNXError(message: "the decoder made \(sound.count) samples")
+    /// What the model makes of a clause.
+    func spectra(
+        of clause: String, speed: Double, until interruption: ONNXInterruption? = nil
+    ) throws(ONNXError) -> [ONNXTensor] {
+        let numbers = symbols.numbers(of: clause)
+        return try model.run(
+            [
+                ("ids", ONNXTensor(numbers, shape: [1, numbers.count], model.runtime)),
+                ("speed", ONNXTensor([Float(speed)], shape: [1], model.runtime)),
+            ], outputs: Self.outputs, until: interruption)
+    }
+
+    /// The sound of a model's outputs. Nil where they are shorter than 200 ms.
+    static func signal(of spectra: [ONNXTensor]) throws(ONNXError) -> VoiceSignal? {
+        let frames = try spectra[5].shape().last ?? 0
+        guard frames <= maxFrames else {
+            throw ONNXError(message: "the model made \(frames) frames")
         }
-        let start = (window.frames.lowerBound - input.lowerBound) * Self.frameSamples
-        return sound[start..<(start + window.frames.count * Self.frameSamples)].map(Self.sample)
+        // Their memory lives as long as the tensors, which the signal keeps.
+        func values(_ index: Int) throws(ONNXError) -> UnsafePointer<Float>? {
+            let count = (index < 5 ? Int(VOICE_BINS) : 1) * frames
+            let values = try spectra[index].withFloats { $0 }
+            guard values.count == count else {
+                throw ONNXError(message: "the model made \(values.count) numbers")
+            }
+            return values.baseAddress
+        }
+        let clause = try voice_clause(
+            lh: values(0), theta: values(1), ln: values(2), lr: values(3), phi: values(4),
+            f0: values(5), frames: frames)
+        return VoiceSignal(
+            clause, of: spectra, random: .random(in: .min ... .max), by: .best)
     }
 
     /// A sample in 16 bits; silence where it is not a number.

@@ -24,7 +24,7 @@ enum {
     /// Bins of a frame's spectrum.
     VOICE_BINS = 601,
     /// Frames of a clause, at least: a kernel computes so many at once.
-    VOICE_MIN_FRAMES = 8,
+    VOICE_MIN_FRAMES = 16,
     /// Samples of silence before the pulses of frame 0, and after those of the last frame.
     VOICE_MARGIN = 600,
     /// Normally distributed numbers in each of the two tables of noise.
@@ -37,6 +37,8 @@ typedef enum {
     VOICE_BASELINE,
     /// AVX2 and FMA: eight frames at a time.
     VOICE_AVX2,
+    /// AVX-512F: sixteen frames at a time.
+    VOICE_AVX512,
 } voice_kernel;
 
 /// Whether this processor can run a kernel.

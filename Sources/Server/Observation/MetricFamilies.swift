@@ -494,7 +494,7 @@ extension MetricFamily {
             }),
         .figure(
             .counter, "parley_voice_substitutions_total",
-            "Clauses of the natural voice that flite spoke, because the workers were busy."
+            "Clauses that flite spoke because the natural voice cannot be loaded."
         ) { $0.substitutedClauses },
     ]
 

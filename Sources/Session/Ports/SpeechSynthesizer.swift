@@ -36,7 +36,7 @@ public struct SpeechChunk: Sendable {
     /// The audio of the run. One rate within one request, and packets before samples: Opus of a
     /// service that cannot be passed on any further is decoded from there on.
     public var payload: Payload
-    /// Whether another voice than the requested one spoke it, because the workers were busy. The
+    /// Whether another voice than the requested one spoke it, because that one cannot be loaded. The
     /// phrase cache does not keep such a phrase.
     public var isSubstitute = false
 

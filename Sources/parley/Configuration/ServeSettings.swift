@@ -42,7 +42,7 @@ struct ServeSettings: Sendable {
     /// Folder of the speech models. Without one, `ModelsFolder` looks for it.
     var modelsDirectory: String?
     /// Which embedded voice speaks by default.
-    var voiceEngine = VoiceEngine.flite
+    var voiceEngine = VoiceEngine.natural
     /// How voice activity detection is computed.
     var voiceActivityKernel = VoiceActivityKernel.auto
     /// Agents by their names.
@@ -80,10 +80,10 @@ struct ServeSettings: Sendable {
         .choice(
             "voice-engine", \.voiceEngine,
             """
-            Which embedded voice speaks for marin, the default name, and for unknown names: \
-            flite's, or the natural one, which `make voice` installs. A client may name either. \
-            docs/speech.md has the licence of the natural voice, which is unclear for commercial \
-            use.
+            What speaks the women's names of the protocol, and names that no voice has: the natural \
+            voice, or flite. Where the natural voice is not installed, flite speaks. The other \
+            names are always flite's. docs/speech.md has the names, and the licence of the natural \
+            voice.
             """),
         .choice(
             "voice-activity-kernel", \.voiceActivityKernel,

@@ -41,7 +41,7 @@ struct ServerParts {
         var agents = AgentSet(
             model: Self.model(settings, signer, logger),
             recognizer: Self.recognizer(settings, models, voiceActivity, logger),
-            synthesizer: try Self.synthesizer(settings, models),
+            synthesizer: Self.synthesizer(settings, models, logger),
             toolServers: try Self.toolServers(settings))
         agents.page = Self.page(settings.language)
         agents.page.voices =
@@ -150,19 +150,21 @@ struct ServerParts {
     }
 
     private static func synthesizer(
-        _ settings: ServeSettings, _ models: ModelsFolder
-    ) throws(CommandFailure) -> any SpeechSynthesizer {
+        _ settings: ServeSettings, _ models: ModelsFolder, _ logger: Logger
+    ) -> any SpeechSynthesizer {
         guard let url = settings.speech.speechURL else {
-            let engine = settings.voiceEngine
-            let synthesizer = EmbeddedSynthesizer(
-                modelsDirectory: models.path, engine: engine)
-            if engine == .natural, let missing = synthesizer.missingFile {
-                throw CommandFailure(
-                    description:
-                        "voice-engine: the natural voice is not installed; run `make voice` "
-                        + "(\(missing))")
+            @Sendable func warn(_ reason: String) {
+                logger.warning(
+                    "no natural voice: flite speaks; run `make voice`",
+                    metadata: ["reason": "\(reason)"])
             }
-            return synthesizer
+            let synthesizer = EmbeddedSynthesizer(
+                modelsDirectory: models.path, engine: settings.voiceEngine, report: warn)
+            guard settings.voiceEngine == .natural, let missing = synthesizer.missingFile else {
+                return synthesizer
+            }
+            warn(missing)
+            return EmbeddedSynthesizer(modelsDirectory: models.path, engine: .flite)
         }
         return OpenAISpeech(
             service: service("tts", url, settings.speech.speechKey, settings),

@@ -1,4 +1,4 @@
-// The natural voice itself, where `make voice` has installed it; skipped elsewhere.
+// The natural voice itself, where it is installed; skipped elsewhere.
 
 import Codec
 import Session
@@ -6,32 +6,36 @@ import Testing
 
 @testable import Agents
 
-/// Shared by all tests: loading takes a second and 100 MB.
-private let synthesizer = EmbeddedSynthesizer(modelsDirectory: modelsDirectory, engine: .flite)
+/// Shared by all tests: loading takes 0.2 s and 40 MB.
+private let synthesizer = EmbeddedSynthesizer(modelsDirectory: modelsDirectory, engine: .natural)
+private let voice = NaturalVoice(modelsDirectory: modelsDirectory) { _ in }
 
 @Suite(.enabled(if: synthesizer.missingFile == nil, "no natural voice: run `make voice`"))
 struct NaturalVoiceTests {
     private func chunks(
-        _ text: String, speed: Double = 1, on host: ScriptedAgentHost = ScriptedAgentHost()
+        _ text: String, voice: String = "marin", speed: Double = 1
     ) async throws -> [SpeechChunk] {
         let collected = Collected<SpeechChunk>()
         try await synthesizer.speak(
-            SpeechRequest(text: text, voice: "natural", speed: speed), on: host
+            SpeechRequest(text: text, voice: voice, speed: speed), on: ScriptedAgentHost()
         ) { collected.append($0) }
         return collected.all
     }
 
     private func seconds(_ chunks: [SpeechChunk]) -> Double {
-        Double(chunks.reduce(0) { $0 + $1.samples.count }) / 22_050
+        chunks.reduce(0) { $0 + Double($1.samples.count) / Double($1.rate.hertz) }
     }
 
-    @Test func itsSpeechIsRecognised() async throws {
+    @Test(arguments: ["marin", "alloy", "shimmer"])
+    func itsSpeechIsRecognised(name: String) async throws {
         let text = "Please send the blue folder to Doctor Tchaikovsky, and call me before seven."
         let recognizer = MoonshineRecognizer(modelsDirectory: modelsDirectory)
         try #require(recognizer.isInstalled, "no speech models: run `make models`")
-        let chunks = try await chunks(text)
-        #expect(chunks.allSatisfy { $0.rate.hertz == 22_050 && !$0.isSubstitute })
-        var resampler = try Resampler(from: chunks[0].rate, to: .hz16000)
+        let chunks = try await chunks(text, voice: name)
+        let rate = try #require(NaturalVoiceTable.rates[name])
+        #expect(chunks.allSatisfy { $0.rate == rate && !$0.isSubstitute })
+        #expect((3...7).contains(seconds(chunks)))
+        var resampler = try Resampler(from: rate, to: .hz16000)
         let samples = chunks.flatMap(\.samples)
         var converted = [Int16](
             repeating: 0, count: resampler.maxOutputSamples(for: samples.count))
@@ -46,27 +50,16 @@ struct NaturalVoiceTests {
         #expect(Recording(file: "natural", words: text).wordErrors(in: transcript) <= 3)
     }
 
-    @Test func theFirstRunsAreShort() async throws {
+    @Test func theSoundComesInShortRunsWithoutTheSilenceAtItsEnds() async throws {
         let chunks = try await chunks("This is a sentence that takes a few seconds to say.")
-        // 16 frames, rounded down to 20 ms; then 32.
-        let first: Int = 16 * 256 / 441 * 441
-        #expect(chunks[0].samples.count == first)
-        #expect(chunks[1].samples.count <= 32 * 256 + 441)
-        #expect(chunks.dropLast().allSatisfy { $0.samples.count.isMultiple(of: 441) })
-        let peak = chunks.flatMap(\.samples).map { abs(Int($0)) }.max() ?? 0
-        #expect(peak > 3_000)
-    }
-
-    @Test func theWindowsJoinToTheWhole() throws {
-        let model = try NaturalVoice(modelsDirectory: modelsDirectory).model()
-        let frames = try model.frames(of: "ðɪs ɪz ɐ hˈoʊl sˈɛntəns.", speed: 1)
-        let whole = DecodingWindow(frames: 0..<frames.count, input: 0..<frames.count)
-        let expected = try model.sound(of: whole, in: frames)
-        let joined = try DecodingWindows(frames: frames.count).flatMap {
-            try model.sound(of: $0, in: frames)
-        }
-        try #require(joined.count == expected.count)
-        #expect(zip(joined, expected).allSatisfy { abs(Int($0) - Int($1)) <= 2 })
+        #expect(chunks.count > 5)
+        #expect(chunks.allSatisfy { $0.samples.count <= 16 * 300 + 720 })
+        #expect(chunks.dropLast().allSatisfy { $0.samples.count.isMultiple(of: 480) })
+        let samples = chunks.flatMap(\.samples)
+        let loud = samples.indices.filter { abs(Int(samples[$0])) > 400 }
+        #expect(try #require(loud.first) < 2_400)
+        #expect((4_800...9_600).contains(samples.count - (try #require(loud.last))))
+        #expect((8_000...32_767).contains(samples.map { abs(Int($0)) }.max() ?? 0))
     }
 
     @Test func followsTheSpeed() async throws {
@@ -74,6 +67,8 @@ struct NaturalVoiceTests {
         let normal = seconds(try await chunks(text))
         #expect((1.6...2.5).contains(seconds(try await chunks(text, speed: 0.5)) / normal))
         #expect((0.5...0.85).contains(seconds(try await chunks(text, speed: 1.5)) / normal))
+        // Another woman speaks as fast.
+        #expect((0.85...1.15).contains(seconds(try await chunks(text, voice: "nova")) / normal))
     }
 
     @Test(arguments: ["", "  \n", "...", "?!", "\u{1}\u{2}", "👍"])
@@ -81,25 +76,21 @@ struct NaturalVoiceTests {
         #expect(try await chunks(text).isEmpty)
     }
 
-    @Test(arguments: ["x", "a b c d e f g", "!!!???,,,;;;a", "'s 'd 'll"])
+    @Test(arguments: ["x", "a b c d e f g", "!!!???,,,;;;a"])
     func speaksOddTexts(text: String) async throws {
         #expect(try await !chunks(text).isEmpty)
     }
 
-    @Test func aLongTextIsSpokenInClausesWhoseMemoryIsCharged() async throws {
-        let host = ScriptedAgentHost()
+    @Test func aLongTextIsSpokenInClauses() async throws {
         let text = String(repeating: "and then one more word without any mark ", count: 20)
-        let chunks = try await chunks(text, on: host)
-        #expect(seconds(chunks) > 25)
-        #expect(host.charged.now == 0)
-        #expect((200_000...4_000_000).contains(host.charged.most))
+        #expect(seconds(try await chunks(text)) > 25)
     }
 
     @Test func endsWhenTheConsumerFails() async throws {
         let pieces = Collected<Int>()
         await #expect(throws: CancellationError.self) {
             try await synthesizer.speak(
-                SpeechRequest(text: "One long sentence that nobody listens to.", voice: "natural"),
+                SpeechRequest(text: "One long sentence that no user listens to.", voice: "marin"),
                 on: ScriptedAgentHost()
             ) {
                 pieces.append($0.samples.count)
@@ -107,6 +98,21 @@ struct NaturalVoiceTests {
             }
         }
         #expect(pieces.all.count == 1)
+    }
+
+    @Test func anInterruptedRunMakesNothing() throws {
+        let model = try #require(voice.model())
+        let interruption = ONNXInterruption()
+        #expect(try model.spectra(of: "həlˈO.", speed: 1, until: interruption).count == 6)
+        interruption.interrupt()
+        for interruption in [interruption, ONNXInterruption()] {
+            interruption.interrupt()
+            #expect(throws: ONNXError.self) {
+                try model.spectra(of: "həlˈO.", speed: 1, until: interruption)
+            }
+        }
+        // Another run is not affected.
+        #expect(try model.spectra(of: "həlˈO.", speed: 1).count == 6)
     }
 
     @Test func speaksOnSeveralThreads() async throws {

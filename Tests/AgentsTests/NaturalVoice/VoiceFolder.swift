@@ -8,7 +8,7 @@ final class VoiceFolder {
 
     init() throws {
         path = NSTemporaryDirectory() + "parley-voice-" + UUID().uuidString
-        for name in ["encoder.onnx", "decoder.onnx", "phonemes.txt"] {
+        for name in ["hibari.onnx", "symbols.txt", "lexicon.bin", "tagger.bin"] {
             try write("natural-voice/" + name, "no voice")
         }
         try write("sherpa-onnx/lib/libonnxruntime.so", "no library")
