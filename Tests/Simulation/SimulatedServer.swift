@@ -17,8 +17,6 @@ package final class InlineComputePool: ComputePool {
         refused = isFull ? [.awaited, .expected, .spare] : isBusy ? [.expected, .spare] : []
     }
 
-    package var backlog: Int { 0 }
-
     package func submit(
         _ urgency: JobUrgency, for owner: JobOwner?, _ job: ComputeJob
     ) -> Bool {

@@ -122,8 +122,6 @@ final class ShardAgentHost: AgentHost {
         Task(executorPreference: gate.executor.task) { await work(host) }
     }
 
-    var computeBacklog: Int { pool.backlog }
-
     func now() async -> Instant { await gate.time }
 
     func sleep(for duration: Duration) async throws {

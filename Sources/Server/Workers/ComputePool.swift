@@ -93,7 +93,4 @@ package protocol ComputePool: Sendable {
     /// - Returns: false when too many jobs wait, or when the job may not wait at all: then neither
     ///   function of the job is called. True: exactly one of them is called, once.
     func submit(_ urgency: JobUrgency, for owner: JobOwner?, _ job: ComputeJob) -> Bool
-
-    /// Jobs for each thread, running or waiting, rounded down.
-    var backlog: Int { get }
 }

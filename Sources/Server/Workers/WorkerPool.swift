@@ -16,14 +16,6 @@ package final class WorkerPool: Sendable {
     /// Its counts now.
     package var counts: WorkerCounts { queue.counts }
 
-    private let threadCount: Int
-
-    /// Jobs for each thread, running or waiting, rounded down.
-    package var backlog: Int {
-        let counts = counts
-        return (counts.queued + counts.running) / threadCount
-    }
-
     /// Starts the threads.
     /// - Parameters:
     ///   - threads: at least 1; the machine's cores are a good number.
@@ -31,7 +23,6 @@ package final class WorkerPool: Sendable {
     ///     thread are useful, and hundreds only make all of them late.
     package init(threads: Int, maxQueued: Int) {
         precondition(threads > 0 && maxQueued >= 0)
-        threadCount = threads
         queue = WorkerQueue(threads: threads, maxQueued: maxQueued)
         queue.start(threads: threads)
     }

@@ -27,10 +27,6 @@ public protocol AgentHost: Sendable {
         each: @Sendable (Element) async throws -> Void
     ) async throws
 
-    /// Jobs for each thread of the worker pool, running or waiting, rounded down. Where there are
-    /// many, work that has a cheaper form may use that. By default there are none.
-    var computeBacklog: Int { get }
-
     /// Sends an HTTP request on the shard's own event loop and returns once the head of the
     /// answer is there.
     /// - Throws: `AgentError.upstream`, or `CancellationError`.
@@ -70,9 +66,6 @@ public protocol AgentHost: Sendable {
 }
 
 extension AgentHost {
-    /// No job waits.
-    public var computeBacklog: Int { 0 }
-
     /// By default time does not pass.
     public func now() async -> Instant { Instant(nanoseconds: 0) }
 
