@@ -6,12 +6,11 @@ import Codec
 import Foundation
 import Session
 
-/// Speech as it comes, with the times.
+/// Speech as it comes, with its cost.
 final class MeasuredSpeech: @unchecked Sendable {
-    private let start = ContinuousClock.now
     private let startCPU = MeasuredSpeech.processSeconds
     private var chunks: [SpeechChunk] = []
-    /// Milliseconds to the first samples.
+    /// Milliseconds of CPU time of the process to the first samples.
     private(set) var firstSound = 0.0
     /// Seconds of CPU time of the process.
     private(set) var cpu = 0.0
@@ -22,7 +21,7 @@ final class MeasuredSpeech: @unchecked Sendable {
     }
 
     func append(_ chunk: SpeechChunk) {
-        if chunks.isEmpty { firstSound = (ContinuousClock.now - start) / .milliseconds(1) }
+        if chunks.isEmpty { firstSound = 1_000 * (Self.processSeconds - startCPU) }
         chunks.append(chunk)
     }
 
