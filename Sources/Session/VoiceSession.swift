@@ -290,11 +290,11 @@ public final class VoiceSession: SessionCore {
         begin(at: now)
         guard !answerer.speculation.record(event, context) else { return finish(at: now) }
         switch event {
-        case .transcript(let itemID, let text): handleTranscript(text, of: itemID, at: now)
+        case .transcript(let itemID, let text, _): handleTranscript(text, of: itemID, at: now)
         case .transcriptPart(let itemID, let text): handleTranscriptPart(text, of: itemID)
         case .transcriptionFailed(let itemID, let error):
             handleTranscriptionFailed(error, of: itemID, at: now)
-        case .hypothesis(let itemID, let text): handleHypothesis(text, of: itemID, at: now)
+        case .hypothesis(let itemID, let text, _): handleHypothesis(text, of: itemID, at: now)
         case .hypothesisFailed(let itemID): handleHypothesisFailed(of: itemID)
         case .audioEncoded(let itemID, let bytes): handleEncodedAudio(bytes, of: itemID)
         case .modelDelta(let id, let delta):

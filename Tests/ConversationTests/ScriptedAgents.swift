@@ -63,7 +63,7 @@ final class ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesizer {
         }
     }
 
-    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String {
+    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> Transcript {
         let beginning = Array(try utterance.samples().prefix(Self.beginningSamples))
         let index = state.withLock { state in
             if beginning != state.beginning {
@@ -72,12 +72,12 @@ final class ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesizer {
             }
             return state.utterances - 1
         }
-        guard index < hears.count else { return "" }
+        guard index < hears.count else { return Transcript("") }
         let heard = hears[index]
         try await host.sleep(for: heard.delay)
         if let failure = heard.failure { throw failure }
         let milliseconds = utterance.sampleCount / 16
-        return heard.stages.first { milliseconds <= $0.milliseconds }?.text ?? ""
+        return Transcript(heard.stages.first { milliseconds <= $0.milliseconds }?.text ?? "")
     }
 
     // MARK: The model

@@ -61,7 +61,7 @@ final class CachedRecognizer {
         if !again, let result = known[said] { return result }
         let clock = ContinuousClock()
         let start = clock.now
-        let text = try await recognizer.transcribe(utterance, on: host)
+        let text = try await recognizer.transcribe(utterance, on: host).text
         let took = clock.now - start
         time += took
         samples += said.count

@@ -48,7 +48,8 @@ struct UtteranceTable {
         for (prompts, said) in kind.utterances {
             let silence = [Int16](repeating: 0, count: 16 * lead)
             let heard = try await recognizer.transcribe(
-                Utterance(samples: silence + SpokenPrompts.samples(of: prompts)), on: host)
+                Utterance(samples: silence + SpokenPrompts.samples(of: prompts)), on: host
+            ).text
             if !TranscriptWords.has(in: heard) {
                 empty += 1
             } else if Self.plain(heard) != Self.plain(said) {

@@ -123,7 +123,8 @@ struct VoiceTable {
         _ samples: [Int16], _ sentence: String, _ kind: Int, _ row: inout Row
     ) async throws {
         let heard = try await recognizer.transcribe(
-            Utterance(samples: Self.silence + samples + Self.silence), on: host)
+            Utterance(samples: Self.silence + samples + Self.silence), on: host
+        ).text
         let comparison = WordComparison(said: sentence, heard: heard)
         row.errors[kind] += comparison.errors
         row.words[kind] += comparison.words

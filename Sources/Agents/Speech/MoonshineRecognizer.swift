@@ -8,6 +8,8 @@ import Synchronization
 /// Recognises English offline, with one model shared by all sessions. It takes about 0.025 s of
 /// CPU per second of speech, 120 MB once loaded, and at most 40 MB more for each decode in progress.
 public final class MoonshineRecognizer: SpeechRecognizer {
+    /// What the model hears.
+    private static let language = "en"
     /// 100 ms. A shorter utterance contains no word, and the model would invent one.
     private static let minSamples = 1_600
     /// Segments of at most 15 s. Moonshine was trained on up to 30 s, but the memory and the time
@@ -93,7 +95,11 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     /// the language and the prompt.
     public func transcribe(
         _ utterance: Utterance, on host: any AgentHost
-    ) async throws -> String {
+    ) async throws -> Transcript {
+        Transcript(try await words(of: utterance, on: host), language: Self.language)
+    }
+
+    private func words(of utterance: Utterance, on host: any AgentHost) async throws -> String {
         guard utterance.sampleCount >= Self.minSamples else {
             guard isInstalled else { throw Self.notInstalled }
             return ""

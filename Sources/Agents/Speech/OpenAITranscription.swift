@@ -45,7 +45,7 @@ public struct OpenAITranscription: SpeechRecognizer {
     /// Transcribes an utterance, without partial texts.
     public func transcribe(
         _ utterance: Utterance, on host: any AgentHost
-    ) async throws -> String {
+    ) async throws -> Transcript {
         try await transcribe(utterance, on: host) { _ in }
     }
 
@@ -55,7 +55,7 @@ public struct OpenAITranscription: SpeechRecognizer {
     public func transcribe(
         _ utterance: Utterance, on host: any AgentHost,
         partial: @Sendable (String) async throws -> Void
-    ) async throws -> String {
+    ) async throws -> Transcript {
         host.charge(Self.taskBytes)
         defer { host.charge(-Self.taskBytes) }
         let (body, contentType) = try await host.compute { try form(of: utterance) }
@@ -64,7 +64,7 @@ public struct OpenAITranscription: SpeechRecognizer {
                 body, contentType, to: Self.path,
                 accepting: streams ? "text/event-stream, application/json" : "application/json",
                 on: host, attempt)
-            return try await text(of: response, attempt, on: host) { part in
+            return try await transcript(of: response, attempt, on: host) { part in
                 attempt.handleDelivery()
                 try await partial(part)
             }
@@ -89,10 +89,10 @@ public struct OpenAITranscription: SpeechRecognizer {
         return (form.finish(), form.contentType)
     }
 
-    private func text(
+    private func transcript(
         of response: any UpstreamResponse, _ attempt: RequestAttempt, on host: any AgentHost,
         partial: (String) async throws -> Void
-    ) async throws -> String {
+    ) async throws -> Transcript {
         var evidence = ServiceEvidence(url: service.url(of: Self.path))
         evidence.status = response.status
         evidence.contentType = response.contentType
@@ -110,7 +110,7 @@ public struct OpenAITranscription: SpeechRecognizer {
     private static func read(
         _ response: any UpstreamResponse, on host: any AgentHost,
         _ evidence: inout ServiceEvidence, partial: (String) async throws -> Void
-    ) async throws -> String {
+    ) async throws -> Transcript {
         var answer = TranscriptionReply()
         var received = 0
         var charged = 0
@@ -147,6 +147,7 @@ private struct TranscriptionReply {
     private var said = ""
     private var halves = SurrogateHalves()
     private var whole: String?
+    private var language: String?
     /// Whether the text so far is whole if the stream ends.
     private var isComplete = false
     /// Whether the terminal event has come.
@@ -179,19 +180,22 @@ private struct TranscriptionReply {
         return parts
     }
 
-    /// The answer is over; returns its whole text.
-    mutating func finish() throws(AgentError) -> String {
+    /// The answer is over; returns its whole text, and the language where the answer has its code. A
+    /// service that says "french" does not tell it.
+    mutating func finish() throws(AgentError) -> Transcript {
         if isObject == true {
             let answer = try parse(object.span.bytes)
             if let error = ReportedError(in: answer) { throw Self.brokenOff(error) }
             guard let text = answer["text"]?.string else { throw Self.unreadable }
             whole = text
+            language = answer["language"]?.string.flatMap { $0.utf8.count <= 3 ? $0 : nil }
         }
         guard let whole = whole ?? (isComplete ? said : nil) else {
             throw .malformedReply(
                 message: "The transcription service's answer ended before it was complete.")
         }
-        return whole.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        let words = whole.split(whereSeparator: \.isWhitespace)
+        return Transcript(words.joined(separator: " "), language: language)
     }
 
     private mutating func handle(_ event: ServerSentEvent) throws(AgentError) -> String? {

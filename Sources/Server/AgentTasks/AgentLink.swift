@@ -199,11 +199,12 @@ final class AgentLink {
             askedBytes: utterance.audio.decodedBytes
         ) { report in
             guard let recognizer else { throw AgentLink.missing("speech recogniser") }
-            let text = try await recognizer.transcribe(utterance, on: host) { part in
+            let heard = try await recognizer.transcribe(utterance, on: host) { part in
                 try Task.checkCancellation()
                 await report(.transcriptPart(itemID: itemID, text: part))
             }
-            await report(.transcript(itemID: itemID, text: text))
+            await report(
+                .transcript(itemID: itemID, text: heard.text, language: heard.language))
         } failing: { [logger] in
             .transcriptionFailed(
                 itemID: itemID, host.explained(AgentLink.describe($0, of: "recogniser", logger)))
@@ -226,8 +227,9 @@ final class AgentLink {
             askedBytes: utterance.audio.decodedBytes
         ) { report in
             guard let recognizer else { throw AgentLink.missing("speech recogniser") }
-            let text = try await recognizer.transcribe(utterance, on: host)
-            await report(.hypothesis(itemID: itemID, text: text))
+            let heard = try await recognizer.transcribe(utterance, on: host)
+            await report(
+                .hypothesis(itemID: itemID, text: heard.text, language: heard.language))
         } failing: { _ in
             // It happens again in `transcribe`, and is logged there.
             .hypothesisFailed(itemID: itemID)

@@ -137,12 +137,12 @@ public enum HypothesisUse: Sendable {
 
 /// A result of an agent's work.
 public enum AgentEvent: Sendable {
-    case transcript(itemID: String, text: String)
+    case transcript(itemID: String, text: String, language: String? = nil)
     case transcriptionFailed(itemID: String, AgentError)
     /// More of the text that the transcript of a turn will have.
     case transcriptPart(itemID: String, text: String)
     /// The words so far of an item that is being spoken.
-    case hypothesis(itemID: String, text: String)
+    case hypothesis(itemID: String, text: String, language: String? = nil)
     /// No worker was free, or recognition failed.
     case hypothesisFailed(itemID: String)
     /// An item's audio in the client's format; empty where it could not be made.

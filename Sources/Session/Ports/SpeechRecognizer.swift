@@ -68,6 +68,20 @@ public struct Utterance: Sendable {
     }
 }
 
+/// The words of an utterance.
+public struct Transcript: Equatable, Sendable {
+    /// The words; empty means that none were heard.
+    public var text: String
+    /// The language that was heard (ISO 639), or nil where the recogniser does not tell it.
+    public var language: String?
+
+    /// Creates a transcript.
+    public init(_ text: String, language: String? = nil) {
+        self.text = text
+        self.language = language
+    }
+}
+
 /// Turns speech into text.
 public protocol SpeechRecognizer: ModelMemory {
     /// Whether it may be asked repeatedly while the user speaks: for words to show, and for the
@@ -77,16 +91,16 @@ public protocol SpeechRecognizer: ModelMemory {
     /// words to show first.
     var makesHypotheses: Bool { get }
 
-    /// Transcribes one utterance. Empty text means that no words were heard.
+    /// Transcribes one utterance.
     /// - Throws: an `AgentError`; the transcription fails and the session lives on.
-    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String
+    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> Transcript
 
     /// The same, with parts of the text while it is made. Services that stream do so.
     /// - Parameter partial: receives text that the result will have, piece after piece.
     func transcribe(
         _ utterance: Utterance, on host: any AgentHost,
         partial: @Sendable (String) async throws -> Void
-    ) async throws -> String
+    ) async throws -> Transcript
 
     /// A client has said how it will be heard, or begun to send audio: load the model, so that the
     /// first words do not wait for it. Called at least once, also by several event loops. An error
@@ -106,7 +120,7 @@ extension SpeechRecognizer {
     public func transcribe(
         _ utterance: Utterance, on host: any AgentHost,
         partial: @Sendable (String) async throws -> Void
-    ) async throws -> String { try await transcribe(utterance, on: host) }
+    ) async throws -> Transcript { try await transcribe(utterance, on: host) }
 
     /// By default there is nothing to load.
     public func prepare(on host: any AgentHost) async {}

@@ -44,7 +44,8 @@ struct NaturalVoiceTests {
         }
         converted.removeLast(converted.count - count)
         let transcript = try await recognizer.transcribe(
-            Utterance(samples: converted), on: ScriptedAgentHost())
+            Utterance(samples: converted), on: ScriptedAgentHost()
+        ).text
         // Each run sounds a little different. "Dr." is the recogniser's spelling, and the name's is
         // free.
         #expect(Recording(file: "natural", words: text).wordErrors(in: transcript) <= 3)

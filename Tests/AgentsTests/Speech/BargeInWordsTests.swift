@@ -72,7 +72,7 @@ import Testing
         let recording = try #require(Recording.all.first { $0.file == file })
         let utterance = try #require(try utterance(of: recording))
         let recognizer = MoonshineRecognizer(modelsDirectory: modelsDirectory)
-        let text = try await recognizer.transcribe(utterance, on: ScriptedAgentHost())
+        let text = try await recognizer.transcribe(utterance, on: ScriptedAgentHost()).text
         let words = text.lowercased().split { !$0.isLetter }
         #expect(words.first.map(String.init) == first, "\(text)")
     }

@@ -38,7 +38,8 @@ import Testing
         for number in Self.numbers {
             let text = try await Self.recognizer.transcribe(
                 Utterance(samples: try silence + SpokenPrompts.samples(of: number)),
-                on: ScriptedAgentHost())
+                on: ScriptedAgentHost()
+            ).text
             #expect(!text.isEmpty, "\(number)")
             if Self.digits(in: text) != number { wrong.append("\(number): \(text)") }
         }

@@ -52,7 +52,8 @@ import Testing
         let recognizer = MoonshineRecognizer(modelsDirectory: modelsDirectory)
         try #require(recognizer.isInstalled, "no speech models: run `make models`")
         let transcript = try await recognizer.transcribe(
-            Utterance(samples: try await samples(text)), on: ScriptedAgentHost())
+            Utterance(samples: try await samples(text)), on: ScriptedAgentHost()
+        ).text
         // flite's noise is random, so one word in nine may sometimes be misrecognised.
         #expect(Recording(file: "flite", words: text).wordErrors(in: transcript) <= 1)
     }

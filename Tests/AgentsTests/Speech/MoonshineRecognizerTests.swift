@@ -18,7 +18,8 @@ import Testing
             Self.recognizer.isInstalled,
             "the speech models are not in \(modelsDirectory): run `make models`")
         return try await Self.recognizer.transcribe(
-            Utterance(samples: samples), on: ScriptedAgentHost())
+            Utterance(samples: samples), on: ScriptedAgentHost()
+        ).text
     }
 
     /// A push-to-talk client sends what is silent before the first word, too.

@@ -27,12 +27,12 @@ import Testing
         let host = ScriptedAgentHost(answers: [.init(status: status, chunks: chunks)])
         let parts = Collected<String>()
         let text = try await recognizer().transcribe(utterance, on: host) { parts.append($0) }
-        return (text, parts.all)
+        return (text.text, parts.all)
     }
 
     @Test func sendsTheUtteranceAsAForm() async throws {
         let host = ScriptedAgentHost(answers: [.init(chunks: [Array(#"{"text":"Hi"}"#.utf8)])])
-        #expect(try await recognizer(streams: true).transcribe(utterance, on: host) == "Hi")
+        #expect(try await recognizer(streams: true).transcribe(utterance, on: host).text == "Hi")
         let request = try #require(host.requests.first)
         #expect(request.url == "http://speech.test/v1/audio/transcriptions")
         #expect(request.method == "POST")
@@ -171,7 +171,7 @@ import Testing
             .init(status: 503), .init(failure: .upstream(status: 0, message: "reset")),
             .init(chunks: [Array(#"{"text":"Hi"}"#.utf8)]),
         ])
-        #expect(try await recognizer(retries: 2).transcribe(utterance, on: host) == "Hi")
+        #expect(try await recognizer(retries: 2).transcribe(utterance, on: host).text == "Hi")
         #expect(host.requests.count == 3)
     }
 
@@ -180,7 +180,7 @@ import Testing
             .init(status: 429, retryAfter: .milliseconds(1_700)),
             .init(chunks: [Array(#"{"text":"Hi"}"#.utf8)]),
         ])
-        #expect(try await recognizer(retries: 2).transcribe(utterance, on: host) == "Hi")
+        #expect(try await recognizer(retries: 2).transcribe(utterance, on: host).text == "Hi")
         #expect(host.sleeps == [.milliseconds(1_700)])
         let late = ScriptedAgentHost(answers: [
             .init(status: 503, retryAfter: .seconds(3)), .init(),

@@ -11,8 +11,8 @@ import Testing
 
 /// Hears the same words in everything.
 private struct Scribe: SpeechRecognizer {
-    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String {
-        "go forward"
+    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> Transcript {
+        Transcript("go forward")
     }
 }
 

@@ -312,11 +312,11 @@ import Testing
     private final class Scribe: SpeechRecognizer {
         let order = Mutex<[String]>([])
 
-        func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String {
+        func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> Transcript {
             try await host.compute {
                 let speaker = utterance.sampleCount < 4_000 ? "attacker" : "victim"
                 self.order.withLock { $0.append(speaker) }
-                return speaker
+                return Transcript(speaker)
             }
         }
     }

@@ -25,8 +25,8 @@ private final class Narrator: LanguageModel, SpeechRecognizer, SpeechSynthesizer
         self.heard = heard
     }
 
-    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String {
-        heard
+    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> Transcript {
+        Transcript(heard)
     }
 
     func respond(

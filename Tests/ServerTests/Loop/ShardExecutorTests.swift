@@ -230,8 +230,8 @@ private struct ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesize
         }
     }
 
-    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String {
-        try await host.compute { "\(try utterance.samples().count) samples" }
+    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> Transcript {
+        try await host.compute { Transcript("\(try utterance.samples().count) samples") }
     }
 
     func speak(
@@ -297,11 +297,11 @@ private struct ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesize
 
         private func describe(_ event: AgentEvent) -> String {
             switch event {
-            case .transcript(let id, let text): "\(id) transcript \(text)"
+            case .transcript(let id, let text, _): "\(id) transcript \(text)"
             case .transcriptPart(let id, let text): "\(id) part \(text)"
             case .transcriptionFailed(let id, let error), .modelFailed(let id, let error):
                 "\(id) failed \(error.code)"
-            case .hypothesis(let id, let text): "\(id) hypothesis \(text)"
+            case .hypothesis(let id, let text, _): "\(id) hypothesis \(text)"
             case .hypothesisFailed(let id): "\(id) no hypothesis"
             case .modelDelta(let id, let delta): "\(id) \(delta)"
             case .modelFinished(let id): "\(id) finished"

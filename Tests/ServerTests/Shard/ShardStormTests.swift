@@ -11,9 +11,9 @@ import Testing
 
 /// Hears and answers at a pace that the conversation decides, and speaks longer than it takes.
 private struct StormAgents: LanguageModel, SpeechRecognizer, SlowSpeaker {
-    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String {
+    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> Transcript {
         try await host.sleep(for: .milliseconds(30))
-        return "what was said"
+        return Transcript("what was said")
     }
 
     func respond(

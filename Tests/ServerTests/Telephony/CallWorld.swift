@@ -29,9 +29,9 @@ final class CallAgent: LanguageModel, SpeechRecognizer, SlowSpeaker {
     /// From now on it hears this.
     func hears(_ text: String) { words.withLock { $0 = text } }
 
-    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String {
+    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> Transcript {
         try await host.sleep(for: .milliseconds(50))
-        return words.withLock { $0 }
+        return Transcript(words.withLock { $0 })
     }
 
     func respond(

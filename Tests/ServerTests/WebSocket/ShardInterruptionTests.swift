@@ -13,9 +13,9 @@ import Testing
 private struct LongAnswer: LanguageModel, SpeechRecognizer, SlowSpeaker {
     let words: String
 
-    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String {
+    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> Transcript {
         try await host.sleep(for: .milliseconds(120))
-        return words
+        return Transcript(words)
     }
 
     func respond(

@@ -10,9 +10,9 @@ import Testing
 
 /// Hears a given text, answers with a sentence, and speaks 60 ms a character.
 private struct ScriptedVoice: LanguageModel, SpeechRecognizer, SlowSpeaker {
-    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String {
+    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> Transcript {
         try await host.sleep(for: .milliseconds(120))
-        return "go forward ten meters"
+        return Transcript("go forward ten meters")
     }
 
     func respond(

@@ -21,7 +21,9 @@ private final class FastVoice: LanguageModel, SpeechRecognizer, SpeechSynthesize
     /// Clauses that it has begun and not left.
     var speaking: Int { state.withLock { $0.speaking } }
 
-    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String { "" }
+    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> Transcript {
+        Transcript("")
+    }
 
     func respond(
         to request: ModelRequest, on host: any AgentHost,
