@@ -28,6 +28,7 @@ build=(
 test=(
     alsa-utils               # recordings of a human voice
     asterisk-core-sounds-en-wav  # recordings of spoken digits
+    asterisk-core-sounds-fr-wav  # the same of French sentences
     chromium                 # loads the web page
     curl                     # fetches /metrics
     esbuild                  # bundles parley.js

@@ -15,22 +15,27 @@ import Session
 final class MoonshineModel: Sendable {
     /// The paths of a model's files in the server's models directory.
     struct Files {
-        private static let encoderPath = "moonshine-base-en/encoder.onnx"
-        private static let decoderPath = "moonshine-base-en/decoder.onnx"
-        private static let tokensPath = "moonshine-base-en/tokens.txt"
+        /// The files of the folder.
+        private static let encoderName = "encoder.onnx"
+        private static let decoderName = "decoder.onnx"
+        private static let tokensName = "tokens.txt"
+        /// Those of the model, as names in its folder.
+        static let own = [encoderName, decoderName, tokensName]
         /// The files that loading opens, as paths in the directory.
-        static let paths = [ONNXRuntime.library, encoderPath, decoderPath, tokensPath]
+        var paths: [String] { [ONNXRuntime.library] + Self.own.map { "\(folder)/\($0)" } }
 
         let directory: String
+        /// The model's folder, as a path in the directory.
+        let folder: String
 
         var runtime: String { path(of: ONNXRuntime.library) }
-        var encoder: String { path(of: Self.encoderPath) }
-        var decoder: String { path(of: Self.decoderPath) }
-        var tokens: String { path(of: Self.tokensPath) }
+        var encoder: String { path(of: "\(folder)/\(Self.encoderName)") }
+        var decoder: String { path(of: "\(folder)/\(Self.decoderName)") }
+        var tokens: String { path(of: "\(folder)/\(Self.tokensName)") }
 
         /// The state of each file, and of SHA256SUMS.
         var stamps: [ModelChecksums.Stamp?] {
-            (Self.paths + [ModelChecksums.fileName]).map { .init(path: path(of: $0)) }
+            (paths + [ModelChecksums.fileName]).map { .init(path: path(of: $0)) }
         }
 
         func path(of file: String) -> String { "\(directory)/\(file)" }

@@ -8,8 +8,8 @@ import Synchronization
 /// Recognises English offline, with one model shared by all sessions. It takes about 0.025 s of
 /// CPU per second of speech, 120 MB once loaded, and at most 40 MB more for each decode in progress.
 public final class MoonshineRecognizer: SpeechRecognizer {
-    /// What the model hears.
-    private static let language = "en"
+    /// The folder of the English model in the models directory.
+    public static let englishFolder = "moonshine-base-en"
     /// 100 ms. A shorter utterance contains no word, and the model would invent one.
     private static let minSamples = 1_600
     /// Segments of at most 15 s. Moonshine was trained on up to 30 s, but the memory and the time
@@ -30,6 +30,8 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     }
 
     private let files: MoonshineModel.Files
+    /// The language that the model hears (ISO 639).
+    private let language: String
     private let voiceActivity: VoiceActivityModel?
     /// Locked while the model loads, so that it is loaded once. Utterances that need it meanwhile
     /// wait on worker threads.
@@ -43,13 +45,19 @@ public final class MoonshineRecognizer: SpeechRecognizer {
 
     /// Creates a recogniser; nothing is loaded yet.
     /// - Parameters:
-    ///   - modelsDirectory: the folder with `moonshine-base-en/` and `sherpa-onnx/lib/`.
+    ///   - folder: the path of the model's folder within `modelsDirectory`.
+    ///   - language: what the model hears (ISO 639).
+    ///   - modelsDirectory: the folder with that folder and `sherpa-onnx/lib/`.
     ///   - voiceActivity: finds the speech. The model often hears no word at all after more than half
     ///     a second of silence, which a push-to-talk client may send. It also often hears no word of
     ///     a list of bare items, such as the digits of a telephone number. Without it, utterances are
     ///     heard from their first sample, as one.
-    public init(modelsDirectory: String, voiceActivity: VoiceActivityModel? = nil) {
-        files = MoonshineModel.Files(directory: modelsDirectory)
+    public init(
+        folder: String = englishFolder, language: String = "en", modelsDirectory: String,
+        voiceActivity: VoiceActivityModel? = nil
+    ) {
+        files = MoonshineModel.Files(directory: modelsDirectory, folder: folder)
+        self.language = language
         self.voiceActivity = voiceActivity
     }
 
@@ -69,7 +77,7 @@ public final class MoonshineRecognizer: SpeechRecognizer {
 
     /// The first of the model files that cannot be read, and why, in one line; nil when all can.
     public var missingFile: String? {
-        for path in MoonshineModel.Files.paths.map(files.path(of:)) where access(path, R_OK) != 0 {
+        for path in files.paths.map(files.path(of:)) where access(path, R_OK) != 0 {
             return "\(path): \(String(cString: strerror(parley_errno())))"
         }
         return nil
@@ -96,7 +104,7 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     public func transcribe(
         _ utterance: Utterance, on host: any AgentHost
     ) async throws -> Transcript {
-        Transcript(try await words(of: utterance, on: host), language: Self.language)
+        Transcript(try await words(of: utterance, on: host), language: language)
     }
 
     private func words(of utterance: Utterance, on host: any AgentHost) async throws -> String {
@@ -204,14 +212,22 @@ public final class MoonshineRecognizer: SpeechRecognizer {
         let stamps = files.stamps
         if case .damaged(let file, stamps) = state { throw Self.damaged(file) }
         state = .notLoaded
-        let checksums = ModelChecksums(directory: files.directory)
-        switch checksums?.firstFault(of: MoonshineModel.Files.paths) {
+        switch firstFault {
         case nil: break
         case .unreadable(let file): throw Self.unreadable(file)
         case .damaged(let file):
             state = .damaged(file: file, stamps: stamps)
             throw Self.damaged(file)
         }
+    }
+
+    /// Compares the files with their checksums. A model from elsewhere may have some in its own folder.
+    private var firstFault: ModelChecksums.Fault? {
+        if files.folder == Self.englishFolder {
+            return ModelChecksums(directory: files.directory)?.firstFault(of: files.paths)
+        }
+        return ModelChecksums(directory: files.path(of: files.folder))?
+            .firstFault(of: MoonshineModel.Files.own)
     }
 
     private static func unreadable(_ what: String) -> AgentError {

@@ -52,6 +52,15 @@ struct SpokenStretch {
     /// Windows of speech.
     private var spoken: Int { windows.count { $0 } }
 
+    /// The samples up to the end of the speech, with a margin; none where there is no speech. All of
+    /// them where that is not known.
+    var speech: ArraySlice<Int16> {
+        guard !windows.isEmpty else { return samples }
+        guard let last = windows.lastIndex(of: true) else { return [] }
+        let end = (last + 1 - windows.startIndex) * VoiceActivityDetector.windowSamples
+        return samples.prefix(end + Self.marginSamples)
+    }
+
     /// Whether words are missing from the transcript: there are none, or far too few for the length
     /// of the speech. The model often ends after the first item of a list, or hears none of it.
     func lacksWords(_ text: String) -> Bool {

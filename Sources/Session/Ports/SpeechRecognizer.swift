@@ -29,6 +29,8 @@ public struct Utterance: Sendable {
     public var audio: HeardAudio
     /// ISO-639-1 hint, or nil.
     public var language: String?
+    /// The languages that the client expects, where it has named several. Empty: any.
+    public var languages: [String] = []
     /// Vocabulary hint, or nil.
     public var prompt: String?
     /// What was recognised of its beginning, or nil where nothing of it was recognised before.
@@ -51,6 +53,7 @@ public struct Utterance: Sendable {
         audio: HeardAudio, hints: TranscriptionParameters?, after earlier: EarlierRecognition? = nil
     ) {
         self.init(audio: audio, language: hints?.languageHint, prompt: hints?.vocabularyHint)
+        languages = hints?.languages ?? []
         self.earlier = earlier
     }
 

@@ -60,7 +60,7 @@ public struct Phrase: Equatable, Sendable, LosslessStringConvertible {
     }
 
     /// The language without its region, in small letters.
-    static func primary(_ language: String) -> String {
+    public static func primary(_ language: String) -> String {
         String(language.prefix { $0 != "-" && $0 != "_" }).lowercased()
     }
 

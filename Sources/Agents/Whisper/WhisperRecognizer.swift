@@ -1,0 +1,291 @@
+// The embedded speech recognition of many languages: Whisper on the worker pool, loaded when first
+// needed. WhisperModel is the model itself, WhisperDecoding chooses its words. LanguageRecognizer
+// decides who hears what.
+
+import CLinux
+import Session
+import Synchronization
+
+/// Recognises speech in the languages of a Whisper model, with one model shared by all sessions. The
+/// base model takes about 0.05 s of CPU per second of speech and 170 MB once loaded.
+public final class WhisperRecognizer: SpeechRecognizer {
+    /// The folder of the base model in the models directory, which `make languages` makes.
+    public static let baseFolder = "whisper-base"
+    /// 100 ms. A shorter utterance contains no word, and the model would invent one.
+    private static let minSamples = 1_600
+    /// Segments of at most 15 s: in longer ones the model may end after the first sentence.
+    private static let splitter = UtteranceSplitter(
+        maxSamples: 15 * 16_000, searchSamples: 6 * 16_000, quietSamples: 3_200)
+    /// Tokens that a job of the worker pool chooses. With 4, a job takes about 25 ms: then other
+    /// sessions' jobs run, and a cancellation takes effect.
+    private static let tokensPerJob = 4
+    /// Resident bytes of the loaded base model.
+    static let loadedBytes = 170_000_000
+    /// Additional bytes of each thread that runs it, at most: the work space of 15 s, which the runtime
+    /// keeps.
+    static let runBytes = 60_000_000
+
+    private enum State {
+        case notLoaded
+        case loaded(WhisperModel)
+        /// A file is damaged. The files are checked again once one of them has changed.
+        case damaged(file: String, stamps: [ModelChecksums.Stamp?])
+    }
+
+    /// What was heard of a segment.
+    struct Heard: Sendable {
+        fileprivate let model: WhisperModel
+        fileprivate let sound: WhisperModel.Sound
+    }
+
+    /// The folder in the models directory, and its path.
+    private let name: String
+    private let folder: String
+    private let modelsDirectory: String
+    private let voiceActivity: VoiceActivityModel?
+    /// Locked while the model loads, so that it is loaded once.
+    private let state = Mutex(State.notLoaded)
+    private let loaded = Atomic<Int>(0)
+    private let isPrepared = Atomic(false)
+
+    /// Creates a recogniser; nothing is loaded yet.
+    /// - Parameters:
+    ///   - folder: the path of the model's folder within `modelsDirectory`.
+    ///   - modelsDirectory: has the library of the ONNX runtime in `sherpa-onnx/lib/`.
+    ///   - voiceActivity: finds the speech. The model invents words where there is none. Without it,
+    ///     utterances are heard from their first to their last sample.
+    public init(
+        folder: String = baseFolder, modelsDirectory: String,
+        voiceActivity: VoiceActivityModel? = nil
+    ) {
+        name = folder
+        self.folder = "\(modelsDirectory)/\(folder)"
+        self.modelsDirectory = modelsDirectory
+        self.voiceActivity = voiceActivity
+    }
+
+    /// True: a hypothesis costs only processor time that is otherwise free.
+    public var makesHypotheses: Bool { true }
+
+    /// The memory of the model, and of a run on every worker thread.
+    public func serverBytes(workers: Int) -> Int { Self.loadedBytes + workers * Self.runBytes }
+
+    /// The heap that loading the model has taken.
+    public var loadedBytes: Int { loaded.load(ordering: .relaxed) }
+
+    private var paths: [String] {
+        WhisperModel.Files.all.map { "\(folder)/\($0)" }
+            + ["\(modelsDirectory)/\(ONNXRuntime.library)"]
+    }
+
+    /// The first of its files that cannot be read, and why, in one line; nil when all can. They are
+    /// not opened.
+    public var missingFile: String? {
+        for path in paths where access(path, R_OK) != 0 {
+            return "\(path): \(String(cString: strerror(parley_errno())))"
+        }
+        return nil
+    }
+
+    /// Loads the model on a worker thread, for the first of all event loops that asks.
+    public func prepare(on host: any AgentHost) async {
+        guard !isPrepared.exchange(true, ordering: .relaxed) else { return }
+        _ = try? await host.compute { try self.model() }
+    }
+
+    // MARK: Recognition
+
+    /// Transcribes an utterance in its language. Where it names none, or one that the model does not
+    /// know, the language is identified among all of them.
+    public func transcribe(
+        _ utterance: Utterance, on host: any AgentHost
+    ) async throws -> Transcript {
+        let segments = try await segments(of: utterance, on: host)
+        guard let first = segments.first else { return Transcript("") }
+        let heard = try await hear(first, on: host)
+        let language = try await language(of: heard, named: utterance.language, on: host)
+        let words = try await words(of: segments, in: language, first: heard, on: host)
+        return Transcript(words, language: language)
+    }
+
+    /// The segments of an utterance, each with its speech and no silence before it; empty where there
+    /// is no speech. The segments are cut at quiet points.
+    func segments(
+        of utterance: Utterance, on host: any AgentHost
+    ) async throws -> [ArraySlice<Int16>] {
+        guard utterance.sampleCount >= Self.minSamples else { return [] }
+        return try await host.compute { [voiceActivity] in
+            let samples = try utterance.samples()
+            return Self.splitter.segments(of: samples).compactMap { segment in
+                let speech = SpokenStretch(of: samples[segment], model: voiceActivity).speech
+                return speech.count < Self.minSamples ? nil : speech
+            }
+        }
+    }
+
+    /// Hears a segment.
+    func hear(_ segment: ArraySlice<Int16>, on host: any AgentHost) async throws -> Heard {
+        try await host.compute {
+            let model = try self.model()
+            let sound = try Self.checked { () throws(ONNXError) in try model.hear(segment) }
+            return Heard(model: model, sound: sound)
+        }
+    }
+
+    /// The language of what was heard.
+    /// - Parameters:
+    ///   - named: what the client calls it (ISO 639, such as "fr" or "fr-CA"). It is taken where the
+    ///     model knows it.
+    ///   - languages: those to choose from; empty: all that the model knows.
+    func language(
+        of heard: Heard, named: String? = nil, among languages: [String] = [],
+        on host: any AgentHost
+    ) async throws -> String {
+        let known = heard.model.vocabulary.languages
+        if let named = named.map(Phrase.primary), known[named] != nil { return named }
+        return try await host.compute {
+            let names = languages.isEmpty ? known.keys.sorted() : languages
+            let choices = names.compactMap { name in
+                known[Phrase.primary(name)].map { (name: Phrase.primary(name), token: $0) }
+            }
+            return try Self.checked { () throws(ONNXError) in
+                var memory = try heard.model.begin()
+                let start = heard.model.vocabulary.start
+                return try heard.model.read([start], of: heard.sound, &memory) { odds in
+                    choices.max { odds[$0.token] < odds[$1.token] }?.name
+                }
+            }
+        } ?? "en"
+    }
+
+    /// The words of segments.
+    /// - Parameter first: what was heard of the first, where it is known.
+    func words(
+        of segments: [ArraySlice<Int16>], in language: String, first: Heard?,
+        on host: any AgentHost
+    ) async throws -> String {
+        var texts: [String] = []
+        for (index, segment) in segments.enumerated() {
+            let known = index == 0 ? first : nil
+            let heard = if let known { known } else { try await hear(segment, on: host) }
+            let text = try await words(of: heard, in: language, on: host)
+            let words = text.split(whereSeparator: \.isWhitespace)
+            if !words.isEmpty { texts.append(words.joined(separator: " ")) }
+        }
+        return texts.joined(separator: " ")
+    }
+
+    /// The words of what was heard, in jobs of a few tokens each.
+    private func words(
+        of heard: Heard, in language: String, on host: any AgentHost
+    ) async throws -> String {
+        host.charge(heard.sound.bytes)
+        defer { host.charge(-heard.sound.bytes) }
+        var run = try Self.checked { () throws(ONNXError) in
+            try WhisperRun(heard, in: language)
+        }
+        while !run.isOver {
+            run = try await host.compute { [run] in
+                try Self.checked { () throws(ONNXError) in
+                    try run.advanced(by: Self.tokensPerJob, heard)
+                }
+            }
+        }
+        return run.decoding.text
+    }
+
+    // MARK: Loading
+
+    /// The model, loaded by the first call: about a second.
+    /// - Throws: `AgentError.unavailable`; a later call tries again.
+    private func model() throws(AgentError) -> WhisperModel {
+        try state.withLock { state throws(AgentError) in
+            if case .loaded(let model) = state { return model }
+            guard missingFile == nil else { throw Self.unusable("is not installed", name) }
+            let stamps = (paths + ["\(folder)/\(ModelChecksums.fileName)"])
+                .map { ModelChecksums.Stamp(path: $0) }
+            if case .damaged(let file, stamps) = state { throw Self.unusable("is damaged", file) }
+            state = .notLoaded
+            switch ModelChecksums(directory: folder)?.firstFault(of: WhisperModel.Files.all) {
+            case nil: break
+            case .unreadable(let file): throw Self.unusable("cannot be read", file)
+            case .damaged(let file):
+                state = .damaged(file: file, stamps: stamps)
+                throw Self.unusable("is damaged", file)
+            }
+            let before = Self.heapBytes
+            let model = try load()
+            loaded.store(max(0, Self.heapBytes - before), ordering: .relaxed)
+            state = .loaded(model)
+            return model
+        }
+    }
+
+    private func load() throws(AgentError) -> WhisperModel {
+        let tokens = WhisperModel.Files.tokens
+        guard let vocabulary = WhisperVocabulary(path: "\(folder)/\(tokens)") else {
+            throw Self.unusable("cannot be read", tokens)
+        }
+        do throws(ONNXError) {
+            let runtime = try ONNXRuntime(path: "\(modelsDirectory)/\(ONNXRuntime.library)")
+            return try WhisperModel(folder: folder, vocabulary: vocabulary, runtime: runtime)
+        } catch {
+            // The runtime names files by their whole path, which the client must not learn.
+            throw Self.unusable(
+                "cannot be loaded", error.message.replacing(modelsDirectory + "/", with: ""))
+        }
+    }
+
+    private static func unusable(_ fault: String, _ detail: String) -> AgentError {
+        .unavailable(
+            message: "The speech recognition of other languages \(fault) (\(detail)): "
+                + "run `make languages`.")
+    }
+
+    /// What `body` returns; an error of the runtime as one of the port.
+    private static func checked<Result>(
+        _ body: () throws(ONNXError) -> Result
+    ) throws(AgentError) -> Result {
+        do throws(ONNXError) { return try body() } catch {
+            throw .unavailable(message: "The speech recognition model failed: \(error.message).")
+        }
+    }
+
+    private static var heapBytes: Int {
+        let heap = mallinfo2()
+        return Int(heap.uordblks) + Int(heap.hblkhd)
+    }
+}
+
+/// The words of one segment while they are chosen. It goes from one job of the worker pool to the
+/// next.
+private struct WhisperRun: Sendable {
+    private(set) var decoding: WhisperDecoding
+    private(set) var isOver = false
+    private var memory: WhisperModel.Memory
+    /// The tokens that the model reads next.
+    private var unread: [Int]
+
+    init(_ heard: WhisperRecognizer.Heard, in language: String) throws(ONNXError) {
+        let vocabulary = heard.model.vocabulary
+        decoding = WhisperDecoding(vocabulary: vocabulary, seconds: heard.sound.seconds)
+        memory = try heard.model.begin()
+        let token = vocabulary.languages[language] ?? vocabulary.start + 1
+        unread = WhisperDecoding.prompt(language: token, vocabulary)
+    }
+
+    /// The run after some tokens more.
+    func advanced(
+        by tokens: Int, _ heard: WhisperRecognizer.Heard
+    ) throws(ONNXError) -> WhisperRun {
+        var run = self
+        for _ in 0..<tokens where !run.isOver {
+            let next = try heard.model.read(run.unread, of: heard.sound, &run.memory) {
+                run.decoding.next($0)
+            }
+            run.unread = [next ?? 0]
+            run.isOver = next == nil
+        }
+        return run
+    }
+}
