@@ -96,16 +96,16 @@ extension VoiceSession {
         if overrides.isInConversation { tools?.continuations.handleResponseBegun() }
         let description = describe(
             overrides, as: claimResponseID(isInConversation: overrides.isInConversation))
-        let language = parameters.languageRules
+        let rules = languageRules
         let clauses = ClauseSpeaker(
             of: description.id,
             voice: SpeechRequest(
                 text: "", voice: description.voice, speed: parameters.speed,
-                language: parameters.transcription?.languageHint),
-            language: language, context: context)
+                language: language),
+            language: rules, context: context)
         let sender = SpeechSender(
             of: description, opus: overrides.outputOpus ?? parameters.outputOpus,
-            language: language,
+            language: rules,
             playout: beginPlayout(isInConversation: overrides.isInConversation),
             speechEnd: speechEnd, context: context)
         let response = Response(
@@ -125,6 +125,7 @@ extension VoiceSession {
             maxOutputTokens: overrides.maxOutputTokens(orOf: parameters),
             metadata: overrides.metadata)
         description.temperature = overrides.temperature ?? parameters.temperature
+        useTextWithoutVoice(&description)
         return description
     }
 

@@ -345,13 +345,16 @@ extension VoiceSession {
 
     // MARK: Words of the speech in progress
 
-    func handleHypothesis(_ text: String, of itemID: String, at now: Instant) {
+    func handleHypothesis(
+        _ text: String, in heard: String?, of itemID: String, at now: Instant
+    ) {
+        heardLanguage.hear(heard)
         if userTurn.isAwaiting(itemID) {
-            return handleTranscript(text, of: itemID, at: now)
+            return handleTranscript(text, in: heard, of: itemID, at: now)
         }
         guard let speechInput, speechInput.speechItemID == itemID else { return }
         if let delta = speechInput.handleHypothesis(
-            text, in: parameters.languageRules, showsWords: parameters.transcription != nil)
+            text, in: languageRules, showsWords: parameters.transcription != nil)
         {
             emit(.transcriptionDelta(itemID: itemID, contentIndex: 0, delta: delta))
         }
@@ -403,7 +406,7 @@ extension VoiceSession {
         _ audio: HeardAudio, _ awaited: AwaitedTranscript, after earlier: EarlierRecognition? = nil
     ) {
         userTurn.handleCommitted(awaited)
-        let utterance = Utterance(audio: audio, hints: parameters.transcription, after: earlier)
+        let utterance = Utterance(audio: audio, hints: recognitionHints, after: earlier)
         command(.transcribe(itemID: awaited.itemID, utterance))
     }
 
@@ -420,10 +423,10 @@ extension VoiceSession {
         let itemID = awaited.itemID
         if let position, let words = partial.words(upTo: position) {
             userTurn.handleCommitted(awaited)
-            handleTranscript(words, of: itemID, at: now)
+            handleTranscript(words, in: nil, of: itemID, at: now)
         } else if let position, partial.isRecognizing(upTo: position) {
             awaited.unaskedUtterance = Utterance(
-                audio: audio, hints: parameters.transcription, after: partial.earlier)
+                audio: audio, hints: recognitionHints, after: partial.earlier)
             userTurn.handleCommitted(awaited)
         } else {
             // The hypothesis in flight covers only a part of the speech.
@@ -432,8 +435,13 @@ extension VoiceSession {
         }
     }
 
-    func handleTranscript(_ text: String, of itemID: String, at now: Instant) {
+    /// Handles the words of a whole utterance.
+    /// - Parameter heard: the language in which they were heard, where the recogniser tells it.
+    func handleTranscript(
+        _ text: String, in heard: String?, of itemID: String, at now: Instant
+    ) {
         guard var awaited = userTurn.takeAwaited(itemID) else { return }
+        noteLanguage(heard, of: text, awaited)
         let hasWords = TranscriptWords.has(in: text)
         conversation.setTranscript(text, of: itemID)
         context.outputs.append(.measured(.transcript, now - awaited.speechEnd))

@@ -86,6 +86,8 @@ public final class VoiceSession: SessionCore {
     var isHandedOver = false
     /// Whether the session is recorded. The recording itself is in the context: most have none.
     public internal(set) var isRecorded = false
+    /// The language that a recogniser has heard.
+    var heardLanguage = HeardLanguage()
 
     /// Creates a session in its initial state; emits nothing before `start(at:)`.
     /// - Parameters:
@@ -134,6 +136,8 @@ public final class VoiceSession: SessionCore {
             hiddenItems: saved.hiddenItems,
             memory: saved.memory)
         hasSpoken = saved.hasSpoken
+        heardLanguage.hear(saved.language)
+        heardLanguage.settle()
         isKindSettled = true
     }
 
@@ -290,11 +294,13 @@ public final class VoiceSession: SessionCore {
         begin(at: now)
         guard !answerer.speculation.record(event, context) else { return finish(at: now) }
         switch event {
-        case .transcript(let itemID, let text, _): handleTranscript(text, of: itemID, at: now)
+        case .transcript(let itemID, let text, let language):
+            handleTranscript(text, in: language, of: itemID, at: now)
         case .transcriptPart(let itemID, let text): handleTranscriptPart(text, of: itemID)
         case .transcriptionFailed(let itemID, let error):
             handleTranscriptionFailed(error, of: itemID, at: now)
-        case .hypothesis(let itemID, let text, _): handleHypothesis(text, of: itemID, at: now)
+        case .hypothesis(let itemID, let text, let language):
+            handleHypothesis(text, in: language, of: itemID, at: now)
         case .hypothesisFailed(let itemID): handleHypothesisFailed(of: itemID)
         case .audioEncoded(let itemID, let bytes): handleEncodedAudio(bytes, of: itemID)
         case .modelDelta(let id, let delta):

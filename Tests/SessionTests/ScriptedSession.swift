@@ -42,6 +42,11 @@ final class ScriptedSession {
     /// What will be recognised, in order; each after `recognitionDelay`.
     var transcripts: [Result<String, AgentError>] = []
     var recognitionDelay = Duration.milliseconds(120)
+    /// The language in which the recogniser hears everything; nil: it does not tell.
+    var heardLanguage: String?
+    /// The languages in which utterances were to be recognised, and clauses to be spoken.
+    private(set) var askedLanguages: [String?] = []
+    private(set) var spokenLanguages: [String?] = []
     /// What comes of each transcript ahead of it, half of the delay after it was asked.
     var transcriptParts: [String] = []
     /// The words in the first so many milliseconds of the speech in progress, padding included;
@@ -122,7 +127,7 @@ final class ScriptedSession {
         apology: Phrase = .none,
         toolServers: ToolServerPolicy? = nil, agent: SessionAgent? = nil, isSettled: Bool = false,
         codecs: CodecSettings = CodecSettings(), isResumable: Bool = false,
-        answerer: Answerer = .cascade(Cascade())
+        answerer: Answerer = .cascade(Cascade()), voiceLanguages: [String]? = nil
     ) {
         var parameters = SessionParameters(model: "scripted")
         configure(&parameters)
@@ -132,7 +137,8 @@ final class ScriptedSession {
             abilities: { _ in
                 ModelAbilities(hearsAudio: modelHearsAudio, seesImages: modelSeesImages)
             },
-            hasSynthesizer: hasSynthesizer, notUnderstood: notUnderstood, apology: apology,
+            hasSynthesizer: hasSynthesizer, voiceLanguages: voiceLanguages,
+            notUnderstood: notUnderstood, apology: apology,
             toolServers: toolServers, codecs: codecs)
         session = VoiceSession(
             parameters: parameters, agent: agent, context: context, seed: 7, answerer: answerer)
@@ -339,6 +345,8 @@ final class ScriptedSession {
         case .transcribe(let itemID, let utterance):
             samplesTranscribed.append(utterance.sampleCount)
             earlierRecognitions.append(utterance.earlier)
+            askedLanguages.append(utterance.language)
+            let language = heardLanguage
             let result = transcripts.isEmpty ? .success("") : transcripts.removeFirst()
             let name = nameRecognition(of: itemID)
             for part in transcriptParts {
@@ -348,7 +356,8 @@ final class ScriptedSession {
             }
             answer(after: recognitionDelay, unless: name) {
                 switch result {
-                case .success(let text): .transcript(itemID: itemID, text: text)
+                case .success(let text):
+                    .transcript(itemID: itemID, text: text, language: language)
                 case .failure(let error): .transcriptionFailed(itemID: itemID, error)
                 }
             }
@@ -357,10 +366,11 @@ final class ScriptedSession {
             hypotheses.append((Int(now.nanoseconds / 1_000_000), milliseconds, use))
             earlierRecognitions.append(utterance.earlier)
             let text = hypothesis(milliseconds)
+            let language = heardLanguage
             answer(
                 after: text == nil ? .zero : hypothesisDelay, unless: nameRecognition(of: itemID)
             ) {
-                text.map { .hypothesis(itemID: itemID, text: $0) }
+                text.map { .hypothesis(itemID: itemID, text: $0, language: language) }
                     ?? .hypothesisFailed(itemID: itemID)
             }
         case .encodeAudio(let itemID, let audio, let format):
@@ -372,6 +382,7 @@ final class ScriptedSession {
             play(replies.isEmpty ? .text("Yes.") : replies.removeFirst(), for: id)
         case .speak(let id, let request):
             spoken.append(request.text)
+            spokenLanguages.append(request.language)
             let rate = speechRate
             let samples = [Int16](
                 repeating: 1_000, count: rate.samples(inMilliseconds: 50 * request.text.count))

@@ -50,6 +50,9 @@ public final class EmbeddedSynthesizer: SpeechSynthesizer {
             + described.filter { $0.name != Self.standardName }
     }
 
+    /// English: the embedded voices speak nothing else.
+    public var languages: [String]? { ["en"] }
+
     /// Clauses that flite spoke because the natural voice cannot be loaded.
     public var substitutedClauses: Int { substituted.load(ordering: .relaxed) }
 

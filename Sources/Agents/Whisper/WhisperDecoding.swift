@@ -43,6 +43,12 @@ struct WhisperDecoding {
         [vocabulary.start, language, vocabulary.transcribe, vocabulary.firstStamp]
     }
 
+    /// Where the text ends, in seconds. Nil where it has no words, or does not end with a time stamp.
+    var reached: Double? {
+        guard sinceStamp == 0, !tokens.isEmpty else { return nil }
+        return Double(stamp - vocabulary.firstStamp) * WhisperVocabulary.secondsPerStamp
+    }
+
     /// The text so far.
     var text: String { vocabulary.text(of: tokens) }
 

@@ -16,6 +16,8 @@ public final class WhisperRecognizer: SpeechRecognizer {
     /// Segments of at most 15 s: in longer ones the model may end after the first sentence.
     private static let splitter = UtteranceSplitter(
         maxSamples: 15 * 16_000, searchSamples: 6 * 16_000, quietSamples: 3_200)
+    /// Speech behind the end of a text that is heard anew, in seconds.
+    private static let leastRest = 1.0
     /// Tokens that a job of the worker pool chooses. With 4, a job takes about 25 ms: then other
     /// sessions' jobs run, and a cancellation takes effect.
     private static let tokensPerJob = 4
@@ -165,20 +167,28 @@ public final class WhisperRecognizer: SpeechRecognizer {
         on host: any AgentHost
     ) async throws -> String {
         var texts: [String] = []
-        for (index, segment) in segments.enumerated() {
-            let known = index == 0 ? first : nil
-            let heard = if let known { known } else { try await hear(segment, on: host) }
-            let text = try await words(of: heard, in: language, on: host)
-            let words = text.split(whereSeparator: \.isWhitespace)
-            if !words.isEmpty { texts.append(words.joined(separator: " ")) }
+        var known = first
+        for segment in segments {
+            var rest = segment
+            while rest.count >= Self.minSamples {
+                let heard = if let known { known } else { try await hear(rest, on: host) }
+                known = nil
+                let decoding = try await decode(heard, in: language, on: host)
+                texts += decoding.text.split(whereSeparator: \.isWhitespace).map(String.init)
+                // The model sometimes ends after the first sentence.
+                guard let reached = decoding.reached,
+                    heard.sound.seconds - reached >= Self.leastRest
+                else { break }
+                rest = rest.dropFirst(max(Self.minSamples, Int(reached * 16_000)))
+            }
         }
         return texts.joined(separator: " ")
     }
 
-    /// The words of what was heard, in jobs of a few tokens each.
-    private func words(
-        of heard: Heard, in language: String, on host: any AgentHost
-    ) async throws -> String {
+    /// Chooses the words of what was heard, in jobs of a few tokens each.
+    private func decode(
+        _ heard: Heard, in language: String, on host: any AgentHost
+    ) async throws -> WhisperDecoding {
         host.charge(heard.sound.bytes)
         defer { host.charge(-heard.sound.bytes) }
         var run = try Self.checked { () throws(ONNXError) in
@@ -191,7 +201,7 @@ public final class WhisperRecognizer: SpeechRecognizer {
                 }
             }
         }
-        return run.decoding.text
+        return run.decoding
     }
 
     // MARK: Loading

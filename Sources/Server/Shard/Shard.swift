@@ -419,6 +419,7 @@ extension SessionContext {
             makesHypotheses: agents.recognizer?.makesHypotheses ?? false,
             abilities: { [model = agents.model] in model.abilities(of: $0) },
             hasSynthesizer: agents.synthesizer != nil,
+            voiceLanguages: agents.synthesizer?.languages,
             notUnderstood: configuration.phrases.notUnderstood,
             apology: configuration.phrases.apology, toolServers: agents.toolServers?.policy,
             codecs: configuration.codecs)

@@ -15,23 +15,20 @@ extension VoiceSession {
     /// The state of its agent's phrases. Nil means that it has no agent.
     var conduct: AgentConduct? { hasAgent ? context.conducts[ObjectIdentifier(self)] : nil }
 
-    /// The language in which the server speaks to the user. Nil means that it is not known.
-    private var userLanguage: String? { parameters.transcription?.languageHint }
-
     /// The phrase for a user whose turn cannot be answered. Nil means that there is none.
     var apology: String? {
-        (conduct?.agent.settings.apology ?? context.apology).text(for: userLanguage)
+        (conduct?.agent.settings.apology ?? context.apology).text(for: language)
     }
 
     /// The phrase for a user whose speech had no recognisable words. Nil means that there is none.
     var notUnderstoodPhrase: String? {
-        (conduct?.agent.settings.notUnderstood ?? context.notUnderstood).text(for: userLanguage)
+        (conduct?.agent.settings.notUnderstood ?? context.notUnderstood).text(for: language)
     }
 
     /// The session begins: its agent may speak first.
     /// - Parameter isSettled: whether the client has already said how it will be heard.
     func prepareGreeting(isSettled: Bool, at now: Instant) {
-        guard let conduct, conduct.agent.greeting.text(for: userLanguage) != nil else { return }
+        guard let conduct, conduct.agent.greeting.text(for: language) != nil else { return }
         conduct.greetingDue = isSettled ? now : now + AgentConduct.settlingTime
     }
 
@@ -46,7 +43,7 @@ extension VoiceSession {
         guard let conduct, let due = conduct.greetingDue, due <= now else { return }
         conduct.greetingDue = nil
         guard canRespond, speechInput?.speechItemID == nil,
-            let greeting = conduct.agent.greeting.text(for: userLanguage)
+            let greeting = conduct.agent.greeting.text(for: language)
         else { return }
         say(greeting, for: "greeting", conduct, at: now)
         if !conduct.agent.settings.isGreetingInterruptible {
@@ -66,11 +63,11 @@ extension VoiceSession {
         guard let conduct, let silence = conduct.agent.settings.silence else { return false }
         _ = userTurn.endQuiet()
         if !conduct.isLeaving, conduct.prompts < silence.prompts,
-            let prompt = silence.prompt.text(for: userLanguage)
+            let prompt = silence.prompt.text(for: language)
         {
             conduct.prompts += 1
             say(prompt, for: "silence", conduct, at: now)
-        } else if !conduct.isLeaving, let farewell = silence.farewell.text(for: userLanguage) {
+        } else if !conduct.isLeaving, let farewell = silence.farewell.text(for: language) {
             conduct.isLeaving = true
             say(farewell, for: "farewell", conduct, at: now)
         } else {
@@ -98,6 +95,6 @@ extension VoiceSession {
     /// agent has none.
     var filler: (after: Duration, phrase: String)? {
         guard let filler = conduct?.agent.settings.filler else { return nil }
-        return filler.phrase.text(for: userLanguage).map { (filler.after, $0) }
+        return filler.phrase.text(for: language).map { (filler.after, $0) }
     }
 }

@@ -336,7 +336,7 @@ final class ReplyPlayback {
 
     private func judgement(of words: String, at now: Instant) -> InterruptionWords.Judgement {
         judge.judge(
-            words, over: replyText(at: now), in: core.parameters.languageRules,
+            words, over: replyText(at: now), in: core.languageRules,
             isEchoKnown: echo?.delayMilliseconds != nil)
     }
 

@@ -28,6 +28,8 @@ protocol SessionCore: AnyObject {
     var isClientFull: Bool { get }
     /// The phrase for a user whose turn cannot be answered. Nil means that there is none.
     var apology: String? { get }
+    /// The rules for the words of the conversation.
+    var languageRules: LanguageRules { get }
 }
 
 extension SessionCore {
@@ -35,6 +37,7 @@ extension SessionCore {
     var playbackControl: PlaybackControl { .events }
     var isClientFull: Bool { false }
     var apology: String? { nil }
+    var languageRules: LanguageRules { .rules(for: parameters.transcription?.languageHint) }
 
     func emit(_ event: ServerEvent) { context.outputs.append(.event(event)) }
     func command(_ command: AgentCommand) { context.outputs.append(.command(command)) }

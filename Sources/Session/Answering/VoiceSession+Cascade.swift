@@ -30,14 +30,14 @@ extension VoiceSession {
         let isDecisive = playback?.needsWordsOfSpeech == true
         speechInput.hypothesize(
             wordsUse: isDecisive ? .interruption : isShown ? .display : nil,
-            hints: parameters.transcription, context)
+            hints: recognitionHints, context)
     }
 
     /// Asks the model about the words before a silence, where they sound like the end of a turn.
     func speculate(on words: String, _ speechInput: SpeechInput) {
         guard let turnDetection = parameters.turnDetection, turnDetection.speculativeResponse,
             turnDetection.createResponse, let turnDetector = speechInput.turnDetector,
-            let ending = TurnEndEstimator.ending(of: words, in: parameters.languageRules),
+            let ending = TurnEndEstimator.ending(of: words, in: languageRules),
             ending != .unfinished,
             !modelHearsAudio, canRespond, !userTurn.isRecognising, !userTurn.hasUnansweredWords,
             answerer.speculation.reply == nil

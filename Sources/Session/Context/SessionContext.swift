@@ -62,6 +62,8 @@ public final class SessionContext {
     public let judgesProsody: Bool
     /// Whether the server can speak.
     public let hasSynthesizer: Bool
+    /// The languages that its voices speak (`SpeechSynthesizer.languages`). Nil means any.
+    let voiceLanguages: [String]?
     /// The phrase for a user whose turn has no words.
     let notUnderstood: Phrase
     /// The phrase for a user whose turn cannot be answered.
@@ -99,7 +101,8 @@ public final class SessionContext {
         abilities: @escaping @Sendable (_ model: String) -> ModelAbilities = { _ in
             ModelAbilities()
         },
-        hasSynthesizer: Bool, notUnderstood: Phrase = .none, apology: Phrase = .none,
+        hasSynthesizer: Bool, voiceLanguages: [String]? = nil, notUnderstood: Phrase = .none,
+        apology: Phrase = .none,
         judgesProsody: Bool = true,
         toolServers: ToolServerPolicy? = nil, codecs: CodecSettings = CodecSettings()
     ) {
@@ -114,6 +117,7 @@ public final class SessionContext {
         self.makesHypotheses = hasRecognizer && makesHypotheses
         self.abilities = abilities
         self.hasSynthesizer = hasSynthesizer
+        self.voiceLanguages = voiceLanguages
         self.codecs = CodecSpace(codecs)
     }
 

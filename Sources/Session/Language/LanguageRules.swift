@@ -55,11 +55,6 @@ final class LanguageRules: Sendable {
     }
 }
 
-extension SessionParameters {
-    /// The rules for the language that the client has named.
-    var languageRules: LanguageRules { .rules(for: transcription?.languageHint) }
-}
-
 /// Words at the end of a transcript that tell whether the turn is over.
 struct TurnEndWords {
     /// Words that must be followed by another: articles, possessives, conjunctions and fillers.

@@ -65,6 +65,10 @@ public protocol SpeechSynthesizer: ModelMemory {
     /// thread. 0, the default, where the voice always is the requested one.
     var substitutedClauses: Int { get }
 
+    /// The languages that it speaks (ISO 639). Nil, the default, means any: a service has voices that
+    /// the server does not know. Replies in other languages are text.
+    var languages: [String]? { get }
+
     /// Speaks a clause: calls `emit` for every run of samples, returns at the end.
     /// - Throws: an `AgentError`; the response fails and the session lives on.
     func speak(
@@ -85,6 +89,9 @@ public protocol SpeechSynthesizer: ModelMemory {
 extension SpeechSynthesizer {
     /// By default there are none.
     public var substitutedClauses: Int { 0 }
+
+    /// By default any.
+    public var languages: [String]? { nil }
 
     /// By default there is nothing to load.
     public func prepareVoice(on host: any AgentHost) async {}

@@ -42,6 +42,8 @@ public struct SavedSession: Equatable, Sendable {
     public internal(set) var agent: String?
     /// Whether any speech of a reply has come, which settles the voice.
     var hasSpoken = false
+    /// The language that was heard, once it is settled.
+    var language: String?
     /// Whether the session waits for the user after a reply.
     var isQuiet = false
     /// Whether the user's words, or results of tools, are not answered.
@@ -138,6 +140,7 @@ public struct SavedSession: Equatable, Sendable {
         json.member("is_turn_unanswered", isTurnUnanswered)
         json.texts("awaited", awaitedIDs)
         if let agent { json.member("agent", agent) }
+        if let language { json.member("language", language) }
         if let responseID { json.member("response", responseID) }
         json.texts("other_responses", otherResponseIDs)
         guard let reply else { return }
@@ -189,6 +192,7 @@ public struct SavedSession: Equatable, Sendable {
         isTurnUnanswered = try fields.bool("is_turn_unanswered")
         awaitedIDs = try fields.ids("awaited", atMost: Self.maxItems)
         if fields.object["agent"] != nil { agent = try fields.id("agent") }
+        if fields.object["language"] != nil { language = try fields.id("language") }
         if fields.object["response"] != nil { responseID = try fields.id("response") }
         otherResponseIDs = try fields.ids("other_responses", atMost: Self.maxResponses)
         if let reply = fields.object["reply"], !reply.isNull {

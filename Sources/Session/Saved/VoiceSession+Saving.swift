@@ -21,6 +21,7 @@ extension VoiceSession {
         saved.hiddenItems = conversation.hiddenItems
         saved.agent = conduct?.agent.name
         saved.hasSpoken = hasSpoken
+        saved.language = heardLanguage.settled
         saved.isQuiet = userTurn.quietSince != nil
         saved.isTurnUnanswered = userTurn.hasUnansweredWords || tools?.isBusy == true
         saved.awaitedIDs = userTurn.awaited.map(\.itemID)

@@ -35,13 +35,6 @@ import Testing
             ])
     }
 
-    @Test func aSessionHasTheRulesOfTheLanguageThatItsClientNames() {
-        var parameters = SessionParameters(model: "m")
-        #expect(parameters.languageRules === LanguageRules.english)
-        parameters.transcription = TranscriptionParameters(language: "de")
-        #expect(parameters.languageRules === LanguageRules.rules(for: "fr"))
-    }
-
     /// The tables of words are looked up in small letters, and longer ones are never looked for.
     @Test func wordsCanBeFound() {
         let rules = LanguageRules.english
