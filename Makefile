@@ -77,8 +77,12 @@ models: ## Make models/ only
 voice: models ## Fetch the natural voice into models/, as make setup does where it can
 	@scripts/setup-voice.sh
 
+languages: models ## Fetch speech recognition of other languages (130 MB) into models/
+	@scripts/setup-languages.sh
+
 setup-tests: setup
 	@scripts/setup-apt.sh test
+	@scripts/setup-languages.sh
 
 environments: setup-tests ## The virtual environments of the tests
 	@scripts/setup-environments.sh
@@ -186,6 +190,10 @@ bench-voices: setup-tests ## The embedded voices: words mistaken, first sound, C
 	@$(release_build) --product voice-table
 	@exec scripts/bench-parts.sh voices $(ARGS)
 
+bench-languages: setup languages ## The recognisers in five languages: words mistaken, languages found, CPU; ARGS="--step 5"
+	@$(release_build) --product language-table
+	@exec scripts/bench-languages.sh $(ARGS)
+
 bench-echo: setup ## Parley's echo against a raw TCP echo, Bun, picows, Node, FastAPI; ARGS=--quick
 	@scripts/setup-peers.sh
 	@$(release_build) --product parley
@@ -244,8 +252,8 @@ clean: ## Remove what was built; models and virtual environments stay
 distclean: clean ## Remove everything that set-up and build made
 	rm -rf models .venv-* .tls
 
-.PHONY: help run build install js cluster calls chaos floods operators outages bench-network bench-recogniser bench-replies bench-voices brain setup \
-	models voice setup-tests environments test check test-swift test-scripts unit sim test-clients \
+.PHONY: help run build install js cluster calls chaos floods operators outages bench-network bench-recogniser bench-replies bench-voices bench-languages brain setup \
+	models voice languages setup-tests environments test check test-swift test-scripts unit sim test-clients \
 	conversations claims check-peers \
 	test-browser test-long test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo bench-handshakes \
 	bench-instructions bench-memory bench-voice million turn-table phoneme-table format lint clean distclean

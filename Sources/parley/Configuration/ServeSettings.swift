@@ -41,6 +41,8 @@ struct ServeSettings: Sendable {
     var logLevel = LogLevel.info
     /// Folder of the speech models. Without one, `ModelsFolder` looks for it.
     var modelsDirectory: String?
+    /// The languages that the embedded recognition tells apart, the most expected one first.
+    var recognizerLanguages: [LanguageCode] = [.english]
     /// Which embedded voice speaks by default.
     var voiceEngine = VoiceEngine.natural
     /// How voice activity detection is computed.
@@ -76,6 +78,15 @@ struct ServeSettings: Sendable {
             Folder of the speech models, which `make models` fills. Without it: models/ in the \
             working directory, beside the executable or in its checkout, or parley/models in the \
             data folders (XDG_DATA_HOME, XDG_DATA_DIRS, /usr/share …).
+            """),
+        .list(
+            "recognizer-languages", \.recognizerLanguages, of: "codes such as en or fr",
+            """
+            The languages that the embedded speech recognition tells apart, the most expected \
+            one first. Which one a user speaks is found out once in a session, unless the client \
+            names it. Languages beside English need `make languages`, and 170 MB of memory for \
+            all of them. English alone is the default: it costs nothing more, and no word is \
+            taken for one of another language. docs/speech.md tells more.
             """),
         .choice(
             "voice-engine", \.voiceEngine,

@@ -40,7 +40,7 @@ struct ServerParts {
         voiceActivityModel = voiceActivity
         var agents = AgentSet(
             model: Self.model(settings, signer, logger),
-            recognizer: Self.recognizer(settings, models, voiceActivity, logger),
+            recognizer: try Self.recognizer(settings, models, voiceActivity, logger),
             synthesizer: Self.synthesizer(settings, models, logger),
             toolServers: try Self.toolServers(settings))
         agents.page = Self.page(settings.language)
@@ -50,6 +50,10 @@ struct ServerParts {
             } else {
                 settings.speech.speechVoice.map { [PageVoice(name: $0)] } ?? []
             }
+        if settings.speech.transcriptionURL == nil {
+            agents.page.languages = settings.recognizerLanguages.map(\.description)
+        }
+        Self.warn(ofLanguagesWithoutVoice: settings, agents, logger)
         if agents.page.kind == .guide, let others = agents.toolServers {
             agents.toolServers = GuideToolServers(beside: others)
         }
@@ -78,6 +82,21 @@ struct ServerParts {
         // tables of the shards, most of which stay untouched, are allocated in it. The budget of
         // memory counts the memory that is resident now as the server's own.
         AllocatorPages.giveBack()
+    }
+
+    /// Warns of languages that are heard but not spoken.
+    private static func warn(
+        ofLanguagesWithoutVoice settings: ServeSettings, _ agents: AgentSet, _ logger: Logger
+    ) {
+        guard let spoken = agents.synthesizer?.languages else { return }
+        let mute = settings.recognizerLanguages.map(\.description).filter { !spoken.contains($0) }
+        guard !mute.isEmpty else { return }
+        logger.warning(
+            """
+            no voice speaks some of recognizer-languages: replies in them are text; a speech service \
+            (tts-url) speaks them (docs/speech.md)
+            """,
+            metadata: ["languages": "\(mute.joined(separator: ", "))"])
     }
 
     /// Warns of agents whose `after-call` is not asked, because neither records nor webhooks are
@@ -126,27 +145,14 @@ struct ServerParts {
     private static func recognizer(
         _ settings: ServeSettings, _ models: ModelsFolder, _ voiceActivity: VoiceActivityModel?,
         _ logger: Logger
-    ) -> (any SpeechRecognizer)? {
+    ) throws(CommandFailure) -> (any SpeechRecognizer)? {
         if let url = settings.speech.transcriptionURL {
             return OpenAITranscription(
                 service: service("stt", url, settings.speech.transcriptionKey, settings),
                 model: settings.speech.transcriptionModel,
                 streams: settings.speech.streamsTranscription)
         }
-        let recognizer = MoonshineRecognizer(
-            modelsDirectory: models.path, voiceActivity: voiceActivity)
-        if let missing = recognizer.missingFile {
-            logger.warning(
-                "no speech recognition: speech is not transcribed; run `make models`",
-                metadata: ["reason": "\(missing)"])
-            return nil
-        }
-        if !recognizer.hasChecksums {
-            logger.warning(
-                "no checksums: a damaged speech model may end the server; run `make models`",
-                metadata: ["models": "\(models.path)"])
-        }
-        return recognizer
+        return try embeddedRecognizer(settings, models, voiceActivity, logger)
     }
 
     private static func synthesizer(
