@@ -267,6 +267,26 @@ def test_a_muted_microphone_sends_silence(open_page):
     state(page, "Speaking")
 
 
+def test_the_user_names_a_language(open_page):
+    with ParleyServer("--recognizer-languages", "en,fr") as server:
+        page = open_page(server=server, script=RECORD_EVENTS)
+        notice = page.get_by_text("No voice of this server speaks French: the replies are text.")
+        for language in ("fr", ""):
+            apply(page, language=language)
+            update = sent(page, "session.update")[-1]["session"]["audio"]["input"]
+            assert update["transcription"].get("language", "") == language
+            type_message(page, "This page is new")
+            expect(agent_turn(page)).to_contain_text("You said: This page is new")
+            expect(notice).to_be_visible()
+        page.context.close()
+
+
+def test_one_language_is_no_choice(page):
+    page.get_by_role("button", name="Settings").click()
+    expect(page.locator("#voice")).to_be_visible()
+    expect(page.locator("#language")).to_be_hidden()
+
+
 def test_a_voice_can_be_heard_before_it_is_chosen(open_page):
     page = open_page(script=RECORD_LOUDSPEAKER + RECORD_EVENTS)
     page.get_by_role("button", name="Settings").click()

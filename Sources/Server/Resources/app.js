@@ -35,6 +35,8 @@ let key = "";
 /** The pause before the next attempt to begin a session, in s, and its timer; 0: there will be none. */
 let retrySeconds = 1;
 let retryTimer = 0;
+/** The language of which the user was told that no voice speaks it. */
+let missingVoice = "";
 /** Whether a voice is being made for the user to hear it. */
 let isPreviewing = false;
 
@@ -47,11 +49,11 @@ async function begin() {
   retryTimer = 0;
   isPreviewing = false;
   end();
-  const { voice, instructions, speaks } = settings.values;
+  const { speaks } = settings.values;
   const own = new ParleySession({
     token: key, speaks, turnDetection: settings.turnDetection, tools: settings.tools,
     toolServers: setup.toolServers,
-    session: { audio: { output: { voice } }, ...(instructions ? { instructions } : {}) },
+    session: chosenSession({ hasVoice: true }),
   });
   // Both only count once sound begins.
   own.useMicrophone(settings.devices.microphone);
@@ -75,6 +77,18 @@ async function begin() {
   showNotice("");
   showState();
   if (key && !setup.mayAdminister) readSetup();
+}
+
+/** The protocol's session, as the settings have it. A voice cannot change once the session has spoken. */
+function chosenSession({ hasVoice }) {
+  const { voice, language, instructions } = settings.values;
+  return {
+    ...(instructions ? { instructions } : {}),
+    audio: {
+      input: { transcription: { language: language || undefined } },
+      ...(hasVoice ? { output: { voice } } : {}),
+    },
+  };
 }
 
 /** Whether an entry was typed, and no server has it. */
@@ -101,6 +115,7 @@ async function readSetup() {
   await setup.read(key);
   setup.showQuestions(document.querySelectorAll(".try"));
   settings.offerVoices(setup.voices);
+  settings.offerLanguages(setup.languages);
   view.agent.textContent = find("about-title").textContent = setup.sentence;
   view.agent.hidden = !setup.sentence;
   find("demo").hidden = find("how-to").hidden = !setup.isDemo;
@@ -150,7 +165,10 @@ function listen(own) {
   });
   on("event", (event) => {
     if (event.type !== "response.done") return;
-    if (event.response.conversation_id !== null) return announce(event.response);
+    if (event.response.conversation_id !== null) {
+      noteMissingVoice(event.response);
+      return announce(event.response);
+    }
     isPreviewing = false;
     showState();
   });
@@ -183,9 +201,18 @@ function askForKey(error) {
   view.key.focus();
 }
 
+/** Says once that no voice of the server speaks the language of the conversation. */
+function noteMissingVoice({ metadata }) {
+  const language = metadata?.parley_no_voice;
+  if (!language || language === missingVoice) return;
+  missingVoice = language;
+  const name = new Intl.DisplayNames(["en"], { type: "language" }).of(language);
+  showNotice(`No voice of this server speaks ${name}: the replies are text.`);
+}
+
 /** Replies that are not spoken are read by a screen reader, each once it is whole. */
 function announce(response) {
-  if (session.speaks) return;
+  if (response.output_modalities?.[0] !== "text") return;
   const texts = (response.output ?? []).map((item) => session.transcript.find(item.id)?.text);
   view.announcer.textContent = texts.filter(Boolean).join(" ");
 }
@@ -362,14 +389,13 @@ find("new").addEventListener("click", () => {
 settings.listDevices = async () => session?.devices() ?? { microphones: [], speakers: [] };
 settings.onApply = (before) => {
   if (!session) return;
-  const { voice, instructions, speaks } = settings.values;
+  const { speaks, instructions } = settings.values;
   if (before.detection !== settings.values.detection) session.hush();
   session.turnDetection = settings.turnDetection;
   session.speaks = speaks;
   session.tools = settings.tools;
-  // A voice cannot change once the session has spoken.
   const isNew = session.transcript.entries.length === 0;
-  session.update({ instructions, ...(isNew ? { audio: { output: { voice } } } : {}) });
+  session.update({ ...chosenSession({ hasVoice: isNew }), instructions });
   showState();
 };
 /** The agent answers a greeting in a voice, outside of the conversation. */

@@ -22,6 +22,9 @@ extension Shard {
                     }
                 }
             }
+            json.array("languages") { json in
+                for language in page.languages { json.string(language) }
+            }
             json.member("administers", access == .operator)
             json.array("tool_servers") { json in
                 for label in page.toolServers { json.string(label) }
@@ -110,6 +113,9 @@ extension RouteContent {
                         FieldEntry(
                             "voices", .list(.object(voice)),
                             "The standard one first; empty: they are not known."),
+                        FieldEntry(
+                            "languages", .list(.text()),
+                            "Codes of the languages that are heard; empty: they are not known."),
                         FieldEntry(
                             "administers", .boolean, "Whether the caller may open `/admin`."),
                         FieldEntry(

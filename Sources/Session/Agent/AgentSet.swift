@@ -61,6 +61,8 @@ public struct PageAgents: Equatable, Sendable {
     public var model: String?
     /// The voices that a user may choose from, the standard one first; empty: they are not known.
     public var voices: [PageVoice] = []
+    /// The languages that a user may choose from (ISO 639); empty: they are not known.
+    public var languages: [String] = []
     /// Labels of the tool servers that the page is to offer to it.
     public var toolServers: [String]
     /// Base URL where a model of this machine may run. Nil means that the page knows of none.

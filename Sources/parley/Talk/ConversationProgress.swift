@@ -22,7 +22,7 @@ enum ConversationNotice: Equatable {
     case replyAudio(base64: String, itemID: String, start: Int? = nil)
     /// The agent calls a function.
     case functionCall(name: String, arguments: String)
-    /// A response ended; `reason` is set unless it is `completed`.
+    /// A response ended; `reason` is set unless it is `completed` as it was asked for.
     case responseDone(status: String, reason: String?)
     /// Whether the server has the line that was sent last: the answer to a search for its item.
     case lineIsKnown(Bool)
@@ -207,7 +207,13 @@ struct ConversationProgress {
 
     private func responseDone(_ response: JSONValue?) -> ConversationNotice {
         let status = response?["status"]?.string ?? "?"
-        if status == "completed" { return .responseDone(status: status, reason: nil) }
+        if status == "completed" {
+            let language = response?["metadata"]?["parley_no_voice"]?.string
+            return .responseDone(
+                status: status,
+                reason: language.map { "no voice of this server speaks '\($0)': the reply is text" }
+            )
+        }
         let details = response?["status_details"]
         let error = details?["error"]
         let reason = error?["message"]?.string ?? error?["code"]?.string

@@ -74,6 +74,9 @@ struct TalkCommand: ParsableCommand {
     @Option(help: "How reply audio is sent: base64 in events, or binary messages.")
     var transport = AudioTransport.json
 
+    @Option(help: "The language that is spoken, such as fr; otherwise the server finds it out.")
+    var language: String?
+
     @Option(help: "Instructions for the model.")
     var instructions: String?
 
@@ -102,7 +105,8 @@ struct TalkCommand: ParsableCommand {
                     url: address, key: access.key, trust: access.trust, asks: resume),
                 printer: TalkPrinter(printsJSON: printsJSON),
                 parameters: TalkParameters(
-                    format: format, transport: transport, instructions: instructions,
+                    format: format, transport: transport, language: language,
+                    instructions: instructions,
                     isSpoken: !spoken.isEmpty || usesMicrophone,
                     wantsAudio: !spoken.isEmpty || usesMicrophone || outputPath != nil))
             if usesMicrophone {

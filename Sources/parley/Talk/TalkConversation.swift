@@ -11,6 +11,8 @@ struct TalkParameters {
     var format: AudioFormat
     /// How reply audio travels.
     var transport: AudioTransport
+    /// The language that is spoken, or nil where the server is to find it out.
+    var language: String?
     /// Instructions for the model. The default is the server's own.
     var instructions: String?
     /// Whether audio is sent.
@@ -35,7 +37,10 @@ struct TalkParameters {
 
     private func writeInput(to json: inout JSONWriter) {
         json.object("format", writeFormat)
-        json.object("transcription") { $0.member("model", "default") }
+        json.object("transcription") { json in
+            json.member("model", "default")
+            if let language { json.member("language", language) }
+        }
         json.object("turn_detection") { $0.member("type", "server_vad") }
     }
 
@@ -303,6 +308,8 @@ final class TalkConversation {
         guard let reason else { return }
         if reason == ConversationProgress.handedOver {
             printer.showNote("the server restarts; the rest of the reply follows")
+        } else if status == "completed" {
+            printer.showNote(reason)
         } else if status == "cancelled" {
             printer.showNote("the reply was cancelled: \(reason)")
         } else {

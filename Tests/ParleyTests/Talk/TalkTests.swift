@@ -302,10 +302,12 @@ import Testing
 }
 
 @Suite struct SessionUpdateTests {
-    private func update(_ format: AudioFormat, isSpoken: Bool, wantsAudio: Bool) -> String {
+    private func update(
+        _ format: AudioFormat, isSpoken: Bool, wantsAudio: Bool, language: String? = nil
+    ) -> String {
         let parameters = TalkParameters(
-            format: format, transport: .binary, instructions: nil, isSpoken: isSpoken,
-            wantsAudio: wantsAudio)
+            format: format, transport: .binary, language: language, instructions: nil,
+            isSpoken: isSpoken, wantsAudio: wantsAudio)
         var json = JSONWriter(ByteWriter(capacity: 256))
         json.beginObject()
         parameters.writeSessionUpdate(to: &json)
@@ -329,6 +331,9 @@ import Testing
                 == #"{"session":{"type":"realtime","output_modalities":["audio"],"#
                 + "\"audio\":{\"input\":\(input),\"output\":{\(format),\"transport\":\"binary\"}}}}"
         )
+        #expect(
+            update(.opus, isSpoken: true, wantsAudio: false, language: "fr")
+                .contains(#""transcription":{"model":"default","language":"fr"}"#))
     }
 }
 

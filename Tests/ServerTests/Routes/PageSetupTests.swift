@@ -69,19 +69,20 @@ import Testing
     @Test func thePageIsToldWhatAnswers() throws {
         let response = try get(from: SimulatedServer(agents: agents()))
         #expect(response.status == 200 && response.fields["Cache-Control"] == "no-store")
-        let common = #","voices":[],"administers":true,"tool_servers":"#
+        let common = #","voices":[],"languages":[],"administers":true,"tool_servers":"#
         #expect(text(response) == #"{"agent":"guide"\#(common)["parley"]}"#)
         let echo = try get(from: SimulatedServer(agents: agents(PageAgents())))
         #expect(text(echo) == #"{"agent":"echo"\#(common)[]}"#)
         var page = PageAgents(kind: .model)
         page.model = "small"
         page.voices = [PageVoice(name: "marin", description: "a woman"), PageVoice(name: "x")]
+        page.languages = ["en", "fr"]
         let model = try get(from: SimulatedServer(agents: agents(page)))
         let voices =
             #"[{"name":"marin","description":"a woman"},{"name":"x","description":""}]"#
         #expect(
             text(model) == #"{"agent":"model","model":"small","voices":\#(voices),"#
-                + #""administers":true,"tool_servers":[]}"#)
+                + #""languages":["en","fr"],"administers":true,"tool_servers":[]}"#)
     }
 
     /// Where keys are needed, the model's name and the way to `/admin` are for those who have one.
@@ -114,7 +115,7 @@ import Testing
             $0.makeUpstream = { _, _ in list }
         }
         let begin =
-            #"{"agent":"model","voices":[],"administers":true,"tool_servers":[],"#
+            #"{"agent":"model","voices":[],"languages":[],"administers":true,"tool_servers":[],"#
             + #""local_model":{"url":"http://127.0.0.1:8000/v1","#
         let first = try text(get(from: server))
         #expect(first == begin + #""state":"unknown","is_used":false}}"#)
@@ -145,7 +146,8 @@ import Testing
         let response = try get(from: server, fields: fields, address: address)
         #expect(
             text(response)
-                == #"{"agent":"echo","voices":[],"administers":false,"tool_servers":[]}"#)
+                == #"{"agent":"echo","voices":[],"languages":[],"administers":false,"tool_servers":[]}"#
+        )
     }
 
     @Test(arguments: [

@@ -6,8 +6,10 @@ const protocolVoices = [
   "marin", "cedar", "alloy", "ash", "ballad", "coral", "echo", "sage", "shimmer", "verse",
 ].map((name) => ({ name, description: "" }));
 const defaults = {
-  voice: "marin", detection: "server_vad", instructions: "", speaks: true, tools: ["get_time"],
+  voice: "marin", language: "", detection: "server_vad", instructions: "", speaks: true, tools: ["get_time"],
 };
+/** The names of languages, by their codes. */
+const languageNames = new Intl.DisplayNames(["en"], { type: "language" });
 
 /** The settings, and the dialog that changes them. */
 export class Settings {
@@ -16,7 +18,8 @@ export class Settings {
   #tools;
   #devices = { microphone: "", speaker: "" };
 
-  /** The settings as they are: voice, detection, instructions, speaks, names of tools. */
+  /** The settings as they are: voice, language, detection, instructions, speaks, names of
+   *  tools. */
   values = { ...defaults };
   /** The user has applied settings: receives the values before. */
   onApply = () => {};
@@ -53,6 +56,20 @@ export class Settings {
       description ? `${name}: ${description}` : name, name, false, name === chosen)));
   }
 
+  /** Offers the languages that the server hears, by their codes; none: those of the user's browser. With
+   *  one language there is nothing to choose. */
+  offerLanguages(heard) {
+    const codes = heard.length ? heard
+      : [...new Set(navigator.languages.map((language) => language.split("-")[0]))];
+    const select = this.#find("language");
+    const chosen = this.values.language;
+    const names = codes.map((code) => new Option(languageNames.of(code), code));
+    select.replaceChildren(new Option("found out while you speak", ""), ...names);
+    this.#find("language-choice").hidden = codes.length < 2;
+    this.values.language = codes.length > 1 && codes.includes(chosen) ? chosen : "";
+    select.value = this.values.language;
+  }
+
   /** The turn detection of the protocol; null: push to talk. */
   get turnDetection() {
     const [type, eagerness] = this.values.detection.split(":");
@@ -68,7 +85,8 @@ export class Settings {
 
   /** Shows the dialog. */
   async open() {
-    const { voice, detection, instructions, speaks, tools } = this.values;
+    const { voice, language, detection, instructions, speaks, tools } = this.values;
+    this.#find("language").value = language;
     this.#find("voice").value = voice;
     // It was chosen at a server that has other voices.
     if (!this.#find("voice").value) this.#find("voice").selectedIndex = 0;
@@ -108,6 +126,7 @@ export class Settings {
     const before = this.values;
     this.values = {
       voice: this.#find("voice").value,
+      language: this.#find("language").value,
       detection: this.#find("detection").value,
       instructions: this.#find("instructions").value.trim(),
       speaks: this.#find("speaks").checked,

@@ -14,6 +14,7 @@ export class Setup {
   #agent = "";
   #model = null;
   #voices = [];
+  #languages = [];
   #mayAdminister = false;
   #toolServers = [];
   #reading = 0;
@@ -39,6 +40,11 @@ export class Setup {
     return this.#voices;
   }
 
+  /** The codes of the languages that the server hears; none: they are not known. */
+  get languages() {
+    return this.#languages;
+  }
+
   /** Whether the user may open the operator's page. */
   get mayAdminister() {
     return this.#mayAdminister;
@@ -57,6 +63,7 @@ export class Setup {
     this.#agent = setup.agent ?? "";
     this.#model = setup.model ?? null;
     this.#voices = setup.voices ?? [];
+    this.#languages = setup.languages ?? [];
     this.#mayAdminister = setup.administers ?? false;
     this.#toolServers = setup.tool_servers ?? [];
     this.#showModel(setup.local_model);
