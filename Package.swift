@@ -154,6 +154,10 @@ let package = Package(
         .executableTarget(
             name: "phoneme-table", dependencies: ["Agents"], path: "Tests/PhonemeTable",
             exclude: ["compare.py"], swiftSettings: strict),
+        // The same: the recognisers on recordings in five languages (`make bench-languages`).
+        .executableTarget(
+            name: "language-table", dependencies: ["Codec", "Session", "Agents", "CLinux"],
+            path: "Tests/LanguageTable", swiftSettings: strict),
         // The same: a million sessions on a simulated kernel (`make million`).
         .executableTarget(
             name: "session-census",
