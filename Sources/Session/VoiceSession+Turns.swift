@@ -151,10 +151,28 @@ extension VoiceSession {
         speechInput.beginSpeech(
             itemID: itemID, at: position,
             padding: SampleRate.hz16000.samples(inMilliseconds: padding))
+        choosePatience(for: speechInput)
         announceSpeechStarted()
         conduct?.noteUser()
         if parameters.turnDetection?.interruptResponse == true, mayBeInterrupted {
             playback?.handleOnset(of: itemID, at: position, now: now)
+        }
+    }
+
+    /// Chooses how long the end of the speech that begins is waited for.
+    private func choosePatience(for speechInput: SpeechInput) {
+        guard speechInput.turnDetector?.judgesSound == true else { return }
+        switch parameters.turnDetection?.patience ?? context.limits.patience {
+        case .brief: speechInput.expect(.brief, followsWords: false)
+        case .usual: speechInput.expect(.usual, followsWords: false)
+        case .long: speechInput.expect(.long, followsWords: false)
+        case .auto:
+            let reply = activeResponse?.newestText ?? conversation.newestReply
+            let patience = reply.map {
+                PatienceJudge.patience(
+                    after: $0, in: languageRules, tools: parameters.tools)
+            }
+            speechInput.expect(patience ?? .usual, followsWords: true)
         }
     }
 
@@ -457,7 +475,9 @@ extension VoiceSession {
             context.outputs.append(.transcribed(itemID: itemID))
         }
         let isAnswered =
-            !awaited.isOverReply || playback?.handleWords(text, of: itemID, at: now) != false
+            !awaited.isOverReply
+            || playback?.handleWords(
+                text, of: itemID, lasting: awaited.speechMilliseconds ?? 0, at: now) != false
         if hasWords {
             userTurn.handleUnderstood()
             if awaited.responds, isAnswered { userTurn.handleWords(endingAt: awaited.speechEnd) }
@@ -484,7 +504,9 @@ extension VoiceSession {
                     itemID: itemID, contentIndex: 0, code: error.code, message: error.message))
         }
         let isAnswered =
-            !awaited.isOverReply || playback?.handleWords(nil, of: itemID, at: now) != false
+            !awaited.isOverReply
+            || playback?.handleWords(
+                nil, of: itemID, lasting: awaited.speechMilliseconds ?? 0, at: now) != false
         if awaited.responds, isAnswered, canRespond {
             begin(ResponseParameters(), speechEnd: awaited.speechEnd)
         }

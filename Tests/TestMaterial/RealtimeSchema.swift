@@ -50,7 +50,7 @@ public struct RealtimeSchema: Sendable {
         "conversation.item.truncated": ["transcript"],
     ]
     private static let turnDetectionExtensions: Set<String> = [
-        "interruption_needs_words", "min_interruption_ms", "speculative_response",
+        "interruption", "min_interruption_ms", "patience", "speculative_response",
     ]
     /// Reasons of an ending that only a session has that can be resumed.
     private static let ownReasons: Set<String> = ["handed_over", "interrupted_by_restart"]

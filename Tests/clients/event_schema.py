@@ -15,7 +15,7 @@ FIXTURES = pathlib.Path(__file__).resolve().parents[1] / "Fixtures"
 
 # Allowed fields that the table does not have; the same as in RealtimeSchema.swift.
 TURN_DETECTION_EXTENSIONS = {
-    "interruption_needs_words", "min_interruption_ms", "speculative_response",
+    "interruption", "min_interruption_ms", "patience", "speculative_response",
 }
 # Reasons of an ending that only a session has that can be resumed.
 OWN_REASONS = {"handed_over", "interrupted_by_restart"}

@@ -139,6 +139,23 @@ public struct TurnDetectionParameters: Equatable, Sendable {
     /// How soon semantic detection ends a turn.
     public enum Eagerness: String, CaseIterable, Sendable { case low, medium, high, auto }
 
+    /// What speech over a reply must say to interrupt it.
+    public enum Interruption: String, CaseIterable, Sendable {
+        /// Nothing: its duration counts.
+        case any
+        /// Words that are no assent.
+        case words
+        /// A command, or several words.
+        case strict
+    }
+
+    /// How long semantic detection waits for the end of a turn.
+    public enum Patience: String, CaseIterable, Sendable {
+        /// As the agent's question asks for, and the words that are being said.
+        case auto
+        case brief, usual, long
+    }
+
     /// How the end of a turn is decided.
     public var mode: Mode
     /// Audio kept from before speech was detected. Default 300 ms.
@@ -154,9 +171,12 @@ public struct TurnDetectionParameters: Equatable, Sendable {
     /// `min_interruption_ms`). The default is the server's setting. At 0 it interrupts at once, as
     /// in the protocol.
     public var minInterruptionMilliseconds: Int?
-    /// Whether speech over a reply must contain recognised words to interrupt it (an extension of
-    /// Parley, `interruption_needs_words`). Default false: its duration is enough.
-    public var interruptionNeedsWords = false
+    /// What speech over a reply must say to interrupt it (an extension of Parley, `interruption`).
+    /// The default is the server's setting.
+    public var interruption: Interruption?
+    /// How long semantic detection waits for the end of a turn (an extension of Parley, `patience`).
+    /// The default is the server's setting.
+    public var patience: Patience?
     /// Silence after a response before the session prompts again, 5,000…30,000 ms, or nil where it
     /// never does.
     public var idleTimeoutMilliseconds: Int?
@@ -296,7 +316,7 @@ public struct SessionParameters: Equatable, Sendable {
         turnDetection?.interruptResponse = false
         turnDetection?.speculativeResponse = false
         turnDetection?.minInterruptionMilliseconds = nil
-        turnDetection?.interruptionNeedsWords = false
+        turnDetection?.interruption = nil
         turnDetection?.idleTimeoutMilliseconds = nil
     }
 

@@ -119,11 +119,15 @@ extension TurnDetectionParameters: ReadableObject {
             idleTimeoutMilliseconds = try fields.read(TurnDetectionFields.idleTimeout)
         case .semanticVAD:
             mode = .semanticVAD(eagerness: try fields.read(TurnDetectionFields.eagerness))
+            patience = try fields.read(TurnDetectionFields.patience)
         }
         createResponse = try fields.read(TurnDetectionFields.createResponse)
         interruptResponse = try fields.read(TurnDetectionFields.interruptResponse)
         speculativeResponse = try fields.read(TurnDetectionFields.speculativeResponse)
         minInterruptionMilliseconds = try fields.read(TurnDetectionFields.minInterruption)
-        interruptionNeedsWords = try fields.read(TurnDetectionFields.interruptionNeedsWords)
+        let needsWords = try fields.read(TurnDetectionFields.interruptionNeedsWords)
+        interruption =
+            try fields.read(TurnDetectionFields.interruption)
+            ?? needsWords.map { $0 ? .words : .any }
     }
 }

@@ -213,6 +213,9 @@ extension JSONWriter {
             case .semanticVAD(let eagerness):
                 json.member("type", "semantic_vad")
                 json.member("eagerness", eagerness.rawValue)
+                if let patience = detection.patience {
+                    json.member("patience", patience.rawValue)
+                }
             }
             if hasResponses {
                 json.member("create_response", detection.createResponse)
@@ -223,7 +226,9 @@ extension JSONWriter {
             if let milliseconds = detection.minInterruptionMilliseconds {
                 json.member("min_interruption_ms", milliseconds)
             }
-            if detection.interruptionNeedsWords { json.member("interruption_needs_words", true) }
+            if let interruption = detection.interruption {
+                json.member("interruption", interruption.rawValue)
+            }
         }
     }
 

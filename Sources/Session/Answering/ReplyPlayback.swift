@@ -31,6 +31,8 @@ struct NextResponse {
 final class ReplyPlayback {
     /// UTF-8 bytes of a reply before and after the point of its hearing that an echo may be of.
     private static let echoBytes = (before: 60, after: 40)
+    /// UTF-8 bytes at the end of a question over which an assent answers it. 32: some 2 s.
+    private static let answeredBytes = 32
 
     private unowned let core: any SessionCore
     private let context: SessionContext
@@ -205,17 +207,29 @@ final class ReplyPlayback {
 
     /// The requirements of speech that interrupts, from the session's settings or the limits.
     private var rules: InterruptionJudge.Rules {
-        InterruptionJudge.Rules(
+        let turnDetection = core.parameters.turnDetection
+        return InterruptionJudge.Rules(
             minSamples: SampleRate.hz16000.samples(
-                inMilliseconds: core.parameters.turnDetection?.minInterruptionMilliseconds
+                inMilliseconds: turnDetection?.minInterruptionMilliseconds
                     ?? context.limits.minInterruptionMilliseconds),
-            needsWords: needsWords)
+            rule: rule(turnDetection))
     }
 
-    /// Whether speech must have words to interrupt.
-    private var needsWords: Bool {
-        core.parameters.turnDetection?.interruptionNeedsWords == true && context.hasRecognizer
+    /// What speech must say to interrupt. Unless the session asks for it, it is the server's setting
+    /// only where words are known while they are spoken, and no dialogue judges for itself.
+    private func rule(
+        _ turnDetection: TurnDetectionParameters?
+    ) -> TurnDetectionParameters.Interruption {
+        guard context.hasRecognizer else { return .any }
+        if let asked = turnDetection?.interruption { return asked }
+        let isAtOnce =
+            (turnDetection?.minInterruptionMilliseconds
+                ?? context.limits.minInterruptionMilliseconds) == 0
+        return context.makesHypotheses && !core.answerer.isDialogue && !isAtOnce
+            ? context.limits.interruption : .any
     }
+
+    private var needsWords: Bool { rules.needsWords }
 
     /// Whether the words of the speech in progress decide about a reply.
     var needsWordsOfSpeech: Bool { judge.speech != nil && needsWords }
@@ -250,7 +264,14 @@ final class ReplyPlayback {
         else { return nil }
         let decision = judge.weigh(
             speechEnd: end, analysedEnd: speechInput.analysedEnd, rules
-        ) { speechInput.partial?.newest.map { judgement(of: $0.wholeWords, at: now) } }
+        ) {
+            speechInput.partial?.newest.map {
+                let isWhole = $0.snapshot.isPause && $0.snapshot.speechEnd == end
+                return InterruptionJudge.Heard(
+                    words: judgement(of: $0.text, isWhole: isWhole, at: now),
+                    end: $0.snapshot.end, isWhole: isWhole)
+            }
+        }
         switch decision {
         case .wait, .hold: return nil
         case .interrupt: interrupt(at: now)
@@ -272,11 +293,16 @@ final class ReplyPlayback {
     }
 
     /// Takes the words of speech over a reply, or nil where they could not be recognised.
+    /// - Parameter milliseconds: how long the speech lasted.
     /// - Returns: whether they are to be answered.
-    func handleWords(_ words: String?, of itemID: String, at now: Instant) -> Bool {
+    func handleWords(
+        _ words: String?, of itemID: String, lasting milliseconds: Int, at now: Instant
+    ) -> Bool {
         let judgement = words.map { self.judgement(of: $0, at: now) } ?? .none
         let decision = judge.handleWords(
-            judgement, of: itemID, isReplyInFlight: core.activeResponse != nil)
+            judgement, of: itemID,
+            lasting: SampleRate.hz16000.samples(inMilliseconds: milliseconds),
+            isAnswer: core.activeResponse == nil || isAtEndOfQuestion(at: now), rules)
         if decision == .interrupt {
             interrupt(at: now)
             return true
@@ -330,25 +356,39 @@ final class ReplyPlayback {
 
     /// Whether the client has asked for any of this: others see no field that they do not know.
     private var knowsExtensions: Bool {
-        timeline?.isAcknowledged == true || needsWords
+        timeline?.isAcknowledged == true || core.parameters.turnDetection?.interruption != nil
             || core.parameters.turnDetection?.minInterruptionMilliseconds != nil
     }
 
-    private func judgement(of words: String, at now: Instant) -> InterruptionWords.Judgement {
+    private func judgement(
+        of words: String, isWhole: Bool = true, at now: Instant
+    ) -> InterruptionWords.Judgement {
         judge.judge(
-            words, over: replyText(at: now), in: core.languageRules,
+            words, over: replyText(at: now), in: core.languageRules, isWhole: isWhole,
             isEchoKnown: echo?.delayMilliseconds != nil)
+    }
+
+    /// The item that is being heard: its text, and how many UTF-8 bytes of it were heard.
+    private func heardItem(at now: Instant) -> (text: String, heard: Int)? {
+        guard let position = timeline?.position(at: now),
+            let (text, speech) = core.response(position.responseID)?.words(of: position.itemID)
+                ?? core.conversation.words(of: position.itemID)
+        else { return nil }
+        let heard = Conversation.heard(
+            text, marks: speech.marks, audioMilliseconds: position.heard)
+        return (text, heard.utf8.count)
+    }
+
+    /// Whether the reply's last words are being heard, and they ask something: a user who knows the
+    /// question answers before it is over.
+    private func isAtEndOfQuestion(at now: Instant) -> Bool {
+        guard let (text, heard) = heardItem(at: now) else { return false }
+        return text.utf8.count - heard <= Self.answeredBytes && TurnEndEstimator.asks(text)
     }
 
     /// The text of the reply around the point that is being heard.
     private func replyText(at now: Instant) -> String {
-        guard let position = timeline?.position(at: now),
-            let (text, speech) = core.response(position.responseID)?.words(of: position.itemID)
-                ?? core.conversation.words(of: position.itemID)
-        else { return "" }
-        let heard = Conversation.heard(
-            text, marks: speech.marks, audioMilliseconds: position.heard
-        ).utf8.count
+        guard let (text, heard) = heardItem(at: now) else { return "" }
         let bytes = text.utf8
         let first = max(0, heard - Self.echoBytes.before)
         let end = min(bytes.count, heard + Self.echoBytes.after)

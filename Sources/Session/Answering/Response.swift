@@ -474,6 +474,11 @@ final class Response {
             .map { sender.sentMilliseconds($0) }
     }
 
+    /// The text of its newest message so far; nil where it has none.
+    var newestText: String? {
+        outputs.last { !$0.isFunctionCall && !$0.text.isEmpty }?.text
+    }
+
     /// The words of an item so far, and when they were spoken.
     func words(of itemID: String) -> (text: String, speech: Conversation.Speech)? {
         // When each word of a dialogue's message was spoken is not known before its end.

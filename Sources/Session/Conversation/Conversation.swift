@@ -276,6 +276,19 @@ struct Conversation {
         return heard
     }
 
+    /// The text of the newest message of the assistant, as far as it was heard.
+    var newestReply: String? {
+        guard let entry = entries.last(where: \.isReply),
+            case .message(_, let content) = entry.item.kind
+        else { return nil }
+        return content.lazy.compactMap { part in
+            switch part {
+            case .outputText(let text), .outputAudio(let text): text
+            default: nil
+            }
+        }.first
+    }
+
     /// The newest message of the assistant, or nil where the user has written or spoken since.
     var newestReplyID: String? {
         let newest = entries.last { $0.isReply || $0.isOfUser }

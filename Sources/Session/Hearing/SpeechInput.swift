@@ -369,6 +369,11 @@ final class SpeechInput {
         turnDetector?.handleProsody(prosody.measure(from: start, speechEnd: end))
     }
 
+    /// Sets how long the end of the speech that begins is waited for.
+    func expect(_ patience: Patience, followsWords: Bool) {
+        turnDetector?.expect(patience, followsWords: followsWords)
+    }
+
     /// Speech that will become an item begins.
     /// - Parameters:
     ///   - onset: where on the audio timeline it was noticed.
@@ -401,7 +406,7 @@ final class SpeechInput {
         guard let partial, analysed <= buffer.end,
             let next = partial.nextSnapshot(
                 end: analysed, speechEnd: turnDetector.lastSpeechEnd,
-                showsWords: wordsUse != nil)
+                showsWords: wordsUse != nil, decisiveFrom: wordsUse == .interruption ? onset : nil)
         else { return }
         partial.cancelHypothesis(of: speechItemID, context)
         self.partial?.handleAsked(next)

@@ -24,7 +24,7 @@ extension LanguageRules {
                     "even", "do", "did", "is",
                 ]
             ],
-            wantMoreAfter: ["mean": ["i"]],
+            wantMoreAfter: ["mean": ["i"], "then": ["and"]],
             mayGoOn: [
                 "in", "on", "over", "through", "about", "is", "are", "was", "were", "am", "be",
                 "been", "can", "could", "would", "should", "will", "shall", "may", "might", "must",
@@ -61,6 +61,23 @@ extension LanguageRules {
                 ["i", "see"], ["got", "it"], ["of", "course"], ["all", "right"], ["go", "on"],
                 ["makes", "sense"], ["that", "makes", "sense"],
             ]),
+        commands: [
+            "no", "nope", "stop", "wait", "hold", "hang", "sorry", "excuse", "pardon", "what",
+            "hello", "hey", "cancel", "quiet", "enough", "shut", "listen", "please", "but",
+            "actually", "however",
+        ],
+        questions: QuestionWords(
+            details: [
+                "number", "phone", "telephone", "mobile", "extension", "address", "street", "name",
+                "surname", "spell", "spelling", "email", "mail", "date", "birthday", "birth",
+                "code", "postcode", "zip", "account", "iban", "card", "reference", "password",
+                "pin", "id", "plate", "digits", "letters",
+            ],
+            requests: [
+                "tell", "give", "spell", "say", "read", "repeat", "dictate", "provide", "enter",
+                "confirm", "need", "get", "have", "take", "please",
+            ],
+            choices: ["or"]),
         clauses: ClauseWords(
             // "etc." and "p.m." may end a sentence, but a missed end is heard less than a
             // false one.

@@ -1,6 +1,6 @@
 // The words of a language and its pace of speech, for the parts of a session. Each language has a
-// file beside this one. Used by TurnEndEstimator, InterruptionWords, ClauseSplitter, ItemSpeech and
-// RecordRedaction. Marks of punctuation are not here: many languages share them, and they stand
+// file beside this one. Used by TurnEndEstimator, PatienceJudge, InterruptionWords, ClauseSplitter,
+// ItemSpeech and RecordRedaction. Marks of punctuation are not here: many languages share them, and they stand
 // where they are read.
 //
 // Words are in small letters, without marks around them.
@@ -13,6 +13,10 @@ final class LanguageRules: Sendable {
     let turnEnds: TurnEndWords
     /// Words that ask the speaker to go on.
     let assents: AssentWords
+    /// Words that ask a speaker to stop, or begin an objection, where an utterance begins with them.
+    let commands: Set<String>
+    /// Words of questions that tell how long their answers are.
+    let questions: QuestionWords
     /// Words that tell where a clause may end.
     let clauses: ClauseWords
     /// How long speech takes, in ms for each UTF-8 byte of its transcript, where it is not known when a
@@ -21,36 +25,48 @@ final class LanguageRules: Sendable {
 
     /// Creates the rules of a language.
     init(
-        turnEnds: TurnEndWords, assents: AssentWords, clauses: ClauseWords,
-        millisecondsPerByte: Int
+        turnEnds: TurnEndWords, assents: AssentWords, commands: Set<String>,
+        questions: QuestionWords, clauses: ClauseWords, millisecondsPerByte: Int
     ) {
         self.turnEnds = turnEnds
         self.assents = assents
+        self.commands = commands
+        self.questions = questions
         self.clauses = clauses
         self.millisecondsPerByte = millisecondsPerByte
     }
 
-    /// The languages that have rules of their own, by their codes (ISO 639-1).
-    private static let byCode = ["en": english]
     /// The rules for a language that has none of its own. Only marks tell whether a turn is over:
-    /// its words would be mistaken for English ones ("an" ends a German sentence). Assents and
-    /// abbreviations are those of English, many of which are written the same elsewhere ("okay",
-    /// "Dr.").
+    /// its words would be mistaken for English ones. Assents, commands and abbreviations are those
+    /// of English, many of which are written the same elsewhere ("okay", "stop", "Dr.").
     private static let common = LanguageRules(
-        turnEnds: TurnEndWords(), assents: english.assents, clauses: english.clauses,
+        turnEnds: TurnEndWords(), assents: english.assents, commands: english.commands,
+        questions: QuestionWords(), clauses: english.clauses,
         millisecondsPerByte: english.millisecondsPerByte)
+
+    /// All rules but the common ones.
+    static let all = [english, french, german, italian, portuguese, russian, spanish]
 
     /// The rules for a language.
     /// - Parameter language: as a client names it, such as "en-GB". Where nil, it is not known, and
     ///   the rules are those of English, which the embedded recogniser hears.
     static func rules(for language: String?) -> LanguageRules {
         guard let language else { return english }
-        return byCode[Phrase.primary(language)] ?? common
+        return switch Phrase.primary(language) {
+        case "en": english
+        case "fr": french
+        case "de": german
+        case "it": italian
+        case "pt": portuguese
+        case "ru": russian
+        case "es": spanish
+        default: common
+        }
     }
 
     /// Numbers that are spelt out, in all languages: a record does not tell the language of a
     /// number.
-    static let spokenNumbers = byCode.values.reduce(into: Set<String>()) {
+    static let spokenNumbers = all.reduce(into: Set<String>()) {
         $0.formUnion($1.turnEnds.numbers.union($1.turnEnds.roundNumbers))
     }
 }
@@ -89,12 +105,23 @@ struct AssentWords {
     var phrases: [[String]] = []
 }
 
+/// Words of an agent's question that tell how long its answer is.
+struct QuestionWords {
+    /// What takes long to say, because the speaker looks it up, spells it or says it in groups: a
+    /// number, an address, a name, a date.
+    var details: Set<String> = []
+    /// Words that ask for something to be said, in a question or a request: "tell", "please".
+    var requests: Set<String> = []
+    /// Words that join the choices of a question: it is not answered with yes or no.
+    var choices: Set<String> = []
+}
+
 /// Words that tell where a clause may end.
 struct ClauseWords {
     /// UTF-8 bytes of the longest abbreviation, with dots within it.
     static let maxAbbreviationBytes = 16
     /// UTF-8 bytes of the longest conjunction.
-    static let maxConjunctionBytes = 8
+    static let maxConjunctionBytes = 16
 
     /// Abbreviations with a dot after which a sentence goes on.
     var abbreviations: Set<String> = []

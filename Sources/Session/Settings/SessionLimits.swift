@@ -1,5 +1,7 @@
 // The limits of one session, and beside them the settings that change them.
 
+import Codec
+
 /// Limits of one session. Each bounds memory or work that a client could cause.
 public struct SessionLimits: Equatable, Sendable {
     // MARK: Conversation
@@ -84,6 +86,11 @@ public struct SessionLimits: Equatable, Sendable {
     /// How long speech over a reply must last to interrupt it, where the client does not say. 500:
     /// the reply is silent meanwhile, and coughs and most "mhm"s are shorter.
     public var minInterruptionMilliseconds = 500
+    /// What speech over a reply must say to interrupt it, where the client does not say. `words`:
+    /// users nod to a person, too, and expect no silence for it.
+    public var interruption = TurnDetectionParameters.Interruption.words
+    /// How long the end of a turn is waited for with `semantic_vad`, where the client does not say.
+    public var patience = TurnDetectionParameters.Patience.auto
 
     private static let responses: [Setting<Self>] = [
         .integer(
@@ -108,6 +115,21 @@ public struct SessionLimits: Equatable, Sendable {
             """
             How long speech over a reply must last to interrupt it; 0 interrupts at once. The \
             reply is silent meanwhile, and goes on where the speech was shorter.
+            """),
+        .choice(
+            "interruption", \.interruption,
+            """
+            What speech over a reply must say to interrupt it. any: nothing, its duration counts. \
+            words: words that are no assent ("mhm", "okay"). strict: a command ("stop") or three \
+            words, for rooms in which others speak. words and strict need a recogniser that hears \
+            words while they are spoken, as the embedded one does.
+            """),
+        .choice(
+            "patience", \.patience,
+            """
+            How long `semantic_vad` waits for the end of a turn. brief, usual or long; auto: long \
+            after a question for a number, an address, a name or a date, and while numbers or \
+            letters are said; brief after a question for yes or no.
             """),
     ]
 

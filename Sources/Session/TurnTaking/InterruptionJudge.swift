@@ -1,9 +1,17 @@
 // Whether speech over a reply interrupts it. The reply is held at the speech's onset. Then it is
 // either interrupted, and cut at what was heard, or resumed.
 //
-//   playing ── onset ──▶ held ── lasted long enough (and has words, where asked) ──▶ interrupted
-//      ▲                  └── over too soon, or without words ──▶ false interruption ──┐
-//      └───────────────────────────────────────────────────────────────────────────────┘
+//   playing ── onset ──▶ held ── lasted long enough, for what it says ──▶ interrupted
+//      ▲                  └── over too soon, a nod, no words ──▶ false interruption ──┐
+//      └──────────────────────────────────────────────────────────────────────────────┘
+//
+// The less certain its words are, the longer speech must last. Times from the onset, where
+// `min_interruption_ms` is 500 (the table of `make nod-table` is in LoadTests/results/turns.md):
+//
+//              a command   two words   one word   three words
+//     any         500         500         500         500      and without words
+//     words       400         500         700         500
+//     strict      600          –           –         1,000
 //
 // Speech that was over too soon may still turn out to have words: then it interrupts the reply that
 // was resumed, at what was heard by then.
@@ -29,8 +37,36 @@ struct InterruptionJudge {
     struct Rules: Equatable {
         /// How long it must last, in samples at 16 kHz.
         var minSamples: Int
-        /// Whether it must have words, too.
-        var needsWords: Bool
+        /// What it must say.
+        var rule: TurnDetectionParameters.Interruption
+
+        /// Whether it must have words.
+        var needsWords: Bool { rule != .any }
+
+        /// How long speech must last that says this, in samples at 16 kHz. Nil: it does not
+        /// interrupt.
+        func samples(for words: InterruptionWords.Judgement) -> Int? {
+            let step = InterruptionJudge.step
+            switch (rule, words) {
+            case (.any, _): return minSamples
+            case (.words, .command): return max(0, minSamples - step)
+            case (.words, .words(1)): return minSamples + 2 * step
+            case (.words, .words): return minSamples
+            case (.strict, .command): return minSamples + step
+            case (.strict, .words(3...)): return minSamples + 5 * step
+            default: return nil
+            }
+        }
+
+        /// Whether speech interrupts that is over, and lasted this long in samples at 16 kHz. One or
+        /// two short words that mean nothing may be a nod that was misheard: "mhm" becomes "Hannah?".
+        func interrupts(_ words: InterruptionWords.Judgement, lasting samples: Int) -> Bool {
+            switch (rule, words) {
+            case (_, .command), (.any, .words), (_, .words(3...)): true
+            case (.words, .words): samples > InterruptionJudge.longestNod
+            default: false
+            }
+        }
     }
 
     /// The next step with the reply.
@@ -50,6 +86,13 @@ struct InterruptionJudge {
     /// Silence after which short speech over a reply is over, whatever a turn's end would wait for:
     /// 500 ms at 16 kHz, the protocol's own silence. The reply is held no longer than that.
     static let longestPause = 8_000
+    /// The step of the table above: 100 ms at 16 kHz.
+    private static let step = 1_600
+    /// The longest nod whose words are misheard: 650 ms at 16 kHz.
+    private static let longestNod = 10_400
+    /// How much shorter the speech may be than what is asked of it, because its last sound is soft:
+    /// 50 ms at 16 kHz.
+    private static let softEnd = 800
     /// The longest that speech holds a reply before words are found in it, where words are needed:
     /// 5 s at 16 kHz. Music and other voices last longer; a person says a word by then.
     static let longestHold = 80_000
@@ -72,20 +115,43 @@ struct InterruptionJudge {
         return .hold
     }
 
+    /// The words of the speech so far.
+    struct Heard {
+        let words: InterruptionWords.Judgement
+        /// Up to where on the audio timeline they were heard.
+        let end: Int
+        /// Whether silence had followed: these are all words.
+        let isWhole: Bool
+    }
+
     /// Judges the speech again, after more of it, or of its words, is known.
     /// - Parameters:
     ///   - end: where speech was last found.
     ///   - analysedEnd: how far the audio has been searched for it.
-    ///   - words: judges the words that are known, or returns nil where none are.
+    ///   - heard: the words that are known, or nil where none are.
     func weigh(
-        speechEnd end: Int, analysedEnd: Int, _ rules: Rules,
-        words: () -> InterruptionWords.Judgement?
+        speechEnd end: Int, analysedEnd: Int, _ rules: Rules, heard: () -> Heard?
     ) -> Decision {
         guard let speech else { return .wait }
-        guard end - speech.onset >= rules.minSamples else {
-            return analysedEnd - end >= Self.longestPause ? .endSpeech(at: end) : .wait
+        let length = end - speech.onset
+        let isOver = analysedEnd - end >= Self.longestPause
+        guard rules.needsWords else {
+            if length >= rules.minSamples { return .interrupt }
+            return isOver ? .endSpeech(at: end) : .wait
         }
-        guard rules.needsWords, words() != .words else { return .interrupt }
+        let heard = heard()
+        if let heard {
+            if let least = rules.samples(for: heard.words), heard.end - speech.onset >= least,
+                length >= least - Self.softEnd
+            {
+                return .interrupt
+            }
+            if heard.isWhole {
+                return rules.interrupts(heard.words, lasting: length)
+                    ? .interrupt : .endSpeech(at: end)
+            }
+        }
+        if isOver, heard != nil || length < rules.minSamples { return .endSpeech(at: end) }
         return analysedEnd - speech.onset >= Self.longestHold ? .resume : .wait
     }
 
@@ -95,16 +161,19 @@ struct InterruptionJudge {
         isWeighing(itemID) && !rules.needsWords ? .resume : .wait
     }
 
-    /// Judges the words of speech over a reply: `none` where they will never be known.
-    /// - Parameter isReplyInFlight: whether more of the reply may come.
+    /// Judges all words of speech over a reply: `none` where they will never be known.
+    /// - Parameters:
+    ///   - samples: how long the speech lasted, at 16 kHz.
+    ///   - isAnswer: whether they may answer the reply: it is over, or a question at its end.
     /// - Returns: `interrupt` where they are to be answered, otherwise `resume`, or `wait` where
     ///   the reply was resumed before.
     mutating func handleWords(
-        _ judgement: InterruptionWords.Judgement, of itemID: String, isReplyInFlight: Bool
+        _ words: InterruptionWords.Judgement, of itemID: String, lasting samples: Int,
+        isAnswer: Bool, _ rules: Rules
     ) -> Decision {
-        if judgement == .echo { hasHeardEcho = true }
-        // Once the reply is over, "yes" is an answer to it.
-        if judgement == .words || (judgement == .backchannel && !isReplyInFlight) {
+        if words == .echo { hasHeardEcho = true }
+        let mayAnswer = words != .echo && words != .none
+        if rules.interrupts(words, lasting: samples) || (isAnswer && mayAnswer) {
             return .interrupt
         }
         return isWeighing(itemID) ? .resume : .wait
@@ -125,12 +194,15 @@ struct InterruptionJudge {
     /// Judges words over a reply.
     /// - Parameters:
     ///   - reply: the reply's words at about that time.
+    ///   - isWhole: whether no more words come.
     ///   - isEchoKnown: whether the delay of the reply's echo in the user's audio is known.
     func judge(
-        _ words: String, over reply: String, in language: LanguageRules, isEchoKnown: Bool
+        _ words: String, over reply: String, in language: LanguageRules, isWhole: Bool = true,
+        isEchoKnown: Bool
     ) -> InterruptionWords.Judgement {
         // Where a microphone has picked up a reply before its echo is known, it will again.
         let run = hasHeardEcho && !isEchoKnown ? 1 : InterruptionWords.minEchoRun
-        return InterruptionWords.judge(words, over: reply, in: language, run: run)
+        return InterruptionWords.judge(
+            words, over: reply, in: language, run: run, isWhole: isWhole)
     }
 }

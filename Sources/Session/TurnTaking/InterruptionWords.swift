@@ -1,6 +1,8 @@
-// Judges by its words whether speech over a reply interrupts it. An assent ("mhm") does not, nor
-// does the reply itself where the microphone picks up the loudspeaker. LanguageRules has the assents.
-// InterruptionJudge decides what follows.
+// Judges the words of speech over a reply: an assent ("mhm"), the reply itself where the microphone
+// picks up the loudspeaker, a command ("wait"), or other words. LanguageRules has assents and
+// commands. InterruptionJudge decides what follows.
+//
+// A recogniser repeats the words of a short sound ("yeah yeah yeah"). Each word counts once.
 
 import Codec
 
@@ -14,8 +16,10 @@ enum InterruptionWords {
         case backchannel
         /// Words of the reply itself.
         case echo
-        /// Anything else: the user wants to say something.
-        case words
+        /// Words that begin with one that asks to stop, or objects.
+        case command
+        /// Anything else, with so many different words.
+        case words(Int)
     }
 
     /// The words count as an echo if this share of them is the reply's own, in its order. 0.75:
@@ -29,18 +33,22 @@ enum InterruptionWords {
     /// - Parameters:
     ///   - reply: the reply's words at about that time; empty: unknown.
     ///   - run: how many words of the reply's must follow one another in its echo.
+    ///   - isWhole: whether no more words come. Otherwise "of" may become "of course".
     static func judge(
         _ transcript: String, over reply: String, in language: LanguageRules,
-        run: Int = minEchoRun
+        run: Int = minEchoRun, isWhole: Bool = true
     ) -> Judgement {
         let heard = words(of: TranscriptWords.spoken(transcript))
         guard !heard.isEmpty else { return .none }
-        if language.assents.cover(heard[...]) { return .backchannel }
+        var distinct: [String] = []
+        for word in heard where !distinct.contains(word) { distinct.append(word) }
+        if language.assents.cover(distinct[...], isWhole: isWhole) { return .backchannel }
         let said = words(of: reply)
         let isEcho =
             commonWords(heard, said) * echoShare.of >= heard.count * echoShare.words
             && hasCommonRun(of: run, heard, said)
-        return isEcho ? .echo : .words
+        if isEcho { return .echo }
+        return language.commands.contains(distinct[0]) ? .command : .words(distinct.count)
     }
 
     /// Words in small letters, without marks.
@@ -79,10 +87,14 @@ enum InterruptionWords {
 
 extension AssentWords {
     /// Whether there is nothing but assents among the words.
-    fileprivate func cover(_ heard: ArraySlice<String>) -> Bool {
+    /// - Parameter isWhole: whether no more words come; otherwise the last ones may begin a phrase.
+    fileprivate func cover(_ heard: ArraySlice<String>, isWhole: Bool) -> Bool {
         guard let first = heard.first else { return true }
-        if words.contains(first) { return cover(heard.dropFirst()) }
-        guard let phrase = phrases.first(where: { heard.starts(with: $0) }) else { return false }
-        return cover(heard.dropFirst(phrase.count))
+        if words.contains(first), cover(heard.dropFirst(), isWhole: isWhole) { return true }
+        return phrases.contains { phrase in
+            if !isWhole, phrase.starts(with: heard) { return true }
+            return heard.starts(with: phrase)
+                && cover(heard.dropFirst(phrase.count), isWhole: isWhole)
+        }
     }
 }

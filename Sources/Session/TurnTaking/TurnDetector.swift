@@ -33,6 +33,11 @@ struct TurnDetector {
     /// How the speech's words end, and its `Prosody.finality`, as far as they are known.
     private var ending: TurnEndEstimator.Ending?
     private var finality: Float?
+    /// How long the speech's end is waited for, and whether its words may prolong that.
+    private var patience = Patience.usual
+    private var followsWords = false
+    /// Whether its words so far are dictated.
+    private var isDictating = false
     /// The silence that ends the speech, as far as that is known.
     private var silenceSamples: Int
     private var windowsAboveThreshold = 0
@@ -59,6 +64,14 @@ struct TurnDetector {
     /// Whether it ever matters how speech sounds.
     var judgesSound: Bool { estimator != nil }
 
+    /// Sets how long the end of the speech that has begun is waited for.
+    /// - Parameter followsWords: whether the wait becomes `long` while the user dictates.
+    mutating func expect(_ patience: Patience, followsWords: Bool) {
+        self.patience = patience
+        self.followsWords = followsWords
+        if let estimator { judge(with: estimator) }
+    }
+
     /// Whether the sound of the speech before a silence, which has lasted up to a position, is to
     /// be judged now. Only `semantic_vad` needs that.
     func wantsProsody(at position: Int) -> Bool {
@@ -70,6 +83,9 @@ struct TurnDetector {
     mutating func handleWords(_ transcript: String?, in language: LanguageRules) {
         guard let estimator else { return }
         ending = transcript.flatMap { TurnEndEstimator.ending(of: $0, in: language) }
+        if followsWords, let transcript {
+            isDictating = PatienceJudge.isDictating(transcript, in: language)
+        }
         judge(with: estimator)
     }
 
@@ -82,7 +98,8 @@ struct TurnDetector {
 
     private mutating func judge(with estimator: TurnEndEstimator) {
         silenceSamples = SampleRate.hz16000.samples(
-            inMilliseconds: estimator.wait(after: ending, finality: finality))
+            inMilliseconds: estimator.wait(
+                after: ending, finality: finality, patience: isDictating ? .long : patience))
     }
 
     /// Takes the probability (0…1) that the window `window` of the timeline holds speech.
@@ -141,6 +158,8 @@ struct TurnDetector {
         isSpeaking = false
         ending = nil
         finality = nil
+        expect(.usual, followsWords: false)
+        isDictating = false
         if let estimator { judge(with: estimator) }
     }
 }

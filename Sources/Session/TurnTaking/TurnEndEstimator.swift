@@ -58,14 +58,24 @@ struct TurnEndEstimator {
     /// - Parameters:
     ///   - ending: how its words end, or nil where they are not known, or there are none.
     ///   - finality: `Prosody.finality` of its sound, if that is known.
-    func wait(after ending: Ending?, finality: Float?) -> Int {
-        switch ending {
+    ///   - patience: with `long`, each ending waits as the next less sure one; with `brief`, as the
+    ///     next surer one.
+    func wait(
+        after ending: Ending?, finality: Float?, patience: Patience = .usual
+    ) -> Int {
+        switch (ending, patience) {
         // The melody of a question may rise, and that of "and" may fall: here the words decide.
-        case .question: waits.question
-        case .unfinished: waits.unfinished
-        case .sentence: adapted(waits.sentence, to: finality)
-        case .open: adapted(waits.open, to: finality)
-        case nil: adapted(waits.unknown, to: finality)
+        case (.question, _): waits.question
+        case (.unfinished, _): waits.unfinished
+        case (.sentence, .brief): adapted(waits.question, to: finality)
+        case (.sentence, .usual), (.open, .brief), (nil, .brief):
+            adapted(waits.sentence, to: finality)
+        case (nil, .usual): adapted(waits.unknown, to: finality)
+        case (.open, .usual), (.sentence, .long), (nil, .long):
+            adapted(waits.open, to: finality)
+        case (.open, .long):
+            // Groups of a number have a second and more between them.
+            adapted(waits.open * 3 / 2, to: finality)
         }
     }
 
@@ -97,6 +107,12 @@ struct TurnEndEstimator {
             !rules.mayGoOn.contains(final)
         else { return asks && !rules.mayGoOn.contains(final) ? .question : .open }
         return asks ? .question : .sentence
+    }
+
+    /// Whether a text ends with a question mark.
+    static func asks(_ text: String) -> Bool {
+        text.last { !$0.isWhitespace && !closingMarks.contains($0) }
+            .map(questionMarks.contains) ?? false
     }
 
     /// A word in lower case without the punctuation around it; nil when nothing is left.

@@ -42,7 +42,7 @@ import Testing
     private static let extensions = [
         "output_audio_buffer.played", "parley.ping", "sequence", "transport",
         "speculative_response",
-        "min_interruption_ms", "interruption_needs_words", "audio/opus", "rate",
+        "min_interruption_ms", "interruption", "patience", "audio/opus", "rate",
         "audio.input.format", "audio.output.format", "none of the alternatives fits {}",
         "session.resume", "session.recording", "RealtimeTranscriptionSession",
         "item.id: is missing",

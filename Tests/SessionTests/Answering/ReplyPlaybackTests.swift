@@ -47,7 +47,7 @@ import Testing
     @Test func wordsInterruptAndCutTheItemAtWhatWasHeard() {
         let (playback, timeline) = playing()
         playback.handleOnset(of: "item_2", at: 0, now: at(300))
-        #expect(playback.handleWords("Wait a moment.", of: "item_2", at: at(600)))
+        #expect(playback.handleWords("Wait a moment.", of: "item_2", lasting: 300, at: at(600)))
         #expect(core.takeOutputs() == ["dropAudio resp_1", "conversationItemTruncated"])
         #expect(core.conversation.words(of: "item_1")?.speech.cutMilliseconds == 300)
         #expect(!timeline.isPlaying(at: at(600)) && core.context.counters.interruptions == 1)
@@ -56,7 +56,7 @@ import Testing
     @Test func noWordsResumeTheReplyAndAreNotAnswered() {
         let (playback, timeline) = playing()
         playback.handleOnset(of: "item_2", at: 0, now: at(300))
-        #expect(!playback.handleWords("", of: "item_2", at: at(600)))
+        #expect(!playback.handleWords("", of: "item_2", lasting: 300, at: at(600)))
         #expect(!timeline.isHeld && core.context.counters.falseInterruptions == 1)
     }
 

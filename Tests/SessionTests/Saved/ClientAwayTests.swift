@@ -197,7 +197,7 @@ import Testing
     }
 
     @Test func wordsThatAreKnownMeanwhileInterruptTheReply() throws {
-        let talk = BargeIn(isResumable: true) { $0.turnDetection?.interruptionNeedsWords = true }
+        let talk = BargeIn(isResumable: true) { $0.turnDetection?.interruption = .words }
         talk.script.replies.append(.text("The answer."))
         talk.script.transcripts = [.success("wait a moment please")]
         talk.script.recognitionDelay = .milliseconds(1_000)

@@ -48,7 +48,7 @@ import Testing
             prefixPaddingMilliseconds: 250, createResponse: false, interruptResponse: false,
             idleTimeoutMilliseconds: 6_000)
         turnDetection.minInterruptionMilliseconds = 300
-        turnDetection.interruptionNeedsWords = true
+        turnDetection.interruption = .words
         turnDetection.speculativeResponse = true
         parameters.turnDetection = turnDetection
         parameters.outputFormat = .opus
@@ -67,6 +67,7 @@ import Testing
     @Test func settingsComeBackAsTheyWere() throws {
         var semantic = SessionParameters(model: "m")
         semantic.turnDetection = TurnDetectionParameters(mode: .semanticVAD(eagerness: .high))
+        semantic.turnDetection?.patience = .long
         var plain = SessionParameters(model: "m")
         plain.turnDetection = nil
         for parameters in [

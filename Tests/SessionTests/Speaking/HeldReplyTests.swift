@@ -124,7 +124,7 @@ import Testing
 
     @Test(arguments: [false, true])
     func aClientThatStopsSendingDoesNotHoldItForever(needsWords: Bool) throws {
-        let talk = BargeIn { $0.turnDetection?.interruptionNeedsWords = needsWords }
+        let talk = BargeIn { $0.turnDetection?.interruption = needsWords ? .words : .any }
         talk.script.transcripts = [.success("")]
         try talk.speak(milliseconds: 260, at: 2_000, silence: 0)
         talk.script.run(until: 15_000)
@@ -138,7 +138,7 @@ import Testing
 
     @Test func soundWithoutWordsHoldsItForFiveSecondsAtMost() throws {
         let talk = BargeIn(makesHypotheses: true) {
-            $0.turnDetection?.interruptionNeedsWords = true
+            $0.turnDetection?.interruption = .words
         }
         talk.script.hypothesis = { _ in "Mhm." }
         let speech = SpeechRecording.goForward.samples[(16 * 520)..<(16 * 1_900)]
@@ -153,10 +153,10 @@ import Testing
 
     @Test func theHalfOfAWordInterruptsNothing() throws {
         let talk = BargeIn(makesHypotheses: true) {
-            $0.turnDetection?.interruptionNeedsWords = true
+            $0.turnDetection?.interruption = .words
         }
         // "Yes" is heard as "Here" before it is complete.
-        talk.script.hypothesis = { $0 < 1_600 ? "Here" : "Yes." }
+        talk.script.hypothesis = { $0 < 900 ? "Here" : "Yes." }
         talk.script.transcripts = [.success("Yes.")]
         try talk.speak(milliseconds: 1_100, at: 2_000)
         talk.script.run(until: 15_000)
@@ -196,7 +196,7 @@ import Testing
     }
 
     @Test func aSecondSoundWhileTheFirstOnesWordsAreAwaitedHoldsItOn() throws {
-        let talk = BargeIn { $0.turnDetection?.interruptionNeedsWords = true }
+        let talk = BargeIn { $0.turnDetection?.interruption = .words }
         talk.script.recognitionDelay = .milliseconds(1_500)
         talk.script.transcripts = [.success(""), .success("")]
         try talk.speak(milliseconds: 600, at: 2_000)

@@ -123,7 +123,7 @@ import Testing
     }
 
     @Test func theReplysOwnEchoIsNotAnsweredNorShownToTheModel() throws {
-        let talk = BargeIn { $0.turnDetection?.interruptionNeedsWords = true }
+        let talk = BargeIn { $0.turnDetection?.interruption = .words }
         talk.script.transcripts = [.success("of this reply is quite")]
         try talk.speak(milliseconds: 1_300, at: 2_000)
         talk.script.send(.responseCreate(ResponseParameters()), at: 14_000)
@@ -135,7 +135,7 @@ import Testing
 
     @Test func whereWordsAreAskedNoiseOfAnyLengthHoldsAndThenGoesOn() throws {
         let talk = BargeIn(makesHypotheses: true) {
-            $0.turnDetection?.interruptionNeedsWords = true
+            $0.turnDetection?.interruption = .words
         }
         talk.script.hypothesis = { _ in "" }
         talk.script.transcripts = [.success("")]
@@ -148,7 +148,7 @@ import Testing
     @Test func whereWordsAreAskedTheyInterruptWhileTheyAreSpoken() throws {
         let talk = BargeIn(makesHypotheses: true) {
             $0.transcription = nil
-            $0.turnDetection?.interruptionNeedsWords = true
+            $0.turnDetection?.interruption = .words
         }
         talk.script.hypothesis = { $0 < 600 ? "okay" : "okay but go forward" }
         talk.script.transcripts = [.success("okay but go forward ten meters")]
@@ -174,11 +174,90 @@ import Testing
     }
 
     @Test func aFailedTranscriptionLetsTheReplyGoOn() throws {
-        let talk = BargeIn { $0.turnDetection?.interruptionNeedsWords = true }
+        let talk = BargeIn { $0.turnDetection?.interruption = .words }
         talk.script.transcripts = [.failure(.overloaded)]
         try talk.speak(milliseconds: 1_700, at: 2_000)
         talk.script.run(until: 20_000)
         #expect(talk.statuses == ["completed"])
         #expect(talk.rewinds.count == 1)
+    }
+
+    // MARK: Where words are known while they are spoken, they decide by default
+
+    @Test(arguments: ["Mm-hmm.", "Yeah, yeah, yeah.", "Okay, I see.", "Of course."])
+    func aNodOfAnyLengthDoesNotStopTheReply(words: String) throws {
+        let talk = BargeIn(makesHypotheses: true)
+        talk.script.hypothesis = { _ in words }
+        try talk.speak(milliseconds: 900, at: 2_000)
+        talk.script.run(until: 15_000)
+        #expect(talk.statuses == ["completed"])
+        #expect(talk.script.requests.count == 1)
+        #expect(talk.rewinds.count == 1)
+        #expect(talk.script.violations == [])
+        // Its words are known 200 ms and a hypothesis after its end: the reply goes on then, and
+        // not after the turn detection's 500 ms.
+        let started = try #require(talk.time(of: "speech_started"))
+        let next = try #require(talk.script.audioTimes.first { $0 > started })
+        #expect(next == talk.time(of: "speech_stopped") && next - started < 1_300)
+    }
+
+    @Test func aCommandStopsItSoonerThanOtherWords() throws {
+        func stopped(by words: String) throws -> Int {
+            let talk = BargeIn(makesHypotheses: true)
+            talk.script.hypothesis = { _ in words }
+            talk.script.hypothesisDelay = .milliseconds(40)
+            try talk.speak(milliseconds: 1_700, at: 2_000)
+            talk.script.run(until: 15_000)
+            #expect(talk.statuses.first == "cancelled")
+            let started = try #require(talk.time(of: "speech_started"))
+            return try #require(talk.time(of: "response.done")) - started
+        }
+        let times = try ["Wait.", "Which museum?", "Museum."].map { try stopped(by: $0) }
+        #expect(times == times.sorted() && Set(times).count == 3)
+        #expect(times[2] < 750)
+    }
+
+    /// The end of the reply is a question: "yes" answers it.
+    @Test(arguments: [("Shall I book it?", 2), ("I have booked it.", 1)])
+    func anAssentAnswersAQuestionThatEnds(end: String, requests: Int) throws {
+        let text = "There is one table left at eight. " + end
+        let talk = BargeIn(
+            makesHypotheses: true, reply: [ScriptedReply.text(text), ScriptedReply.text("Done.")])
+        talk.script.hypothesis = { _ in "Yes." }
+        talk.script.transcripts = [.success("Yes.")]
+        try talk.speak(milliseconds: 500, at: 2_100)
+        talk.script.run(until: 15_000)
+        #expect(talk.script.requests.count == requests)
+    }
+
+    @Test(arguments: [
+        (TurnDetectionParameters.Interruption.any, "cancelled"), (.words, "cancelled"),
+        (.strict, "completed"),
+    ])
+    func twoWordsInterruptUnlessTheRuleIsStrict(
+        rule: TurnDetectionParameters.Interruption, status: String
+    ) throws {
+        let talk = BargeIn(makesHypotheses: true) { $0.turnDetection?.interruption = rule }
+        talk.script.hypothesis = { _ in "go forward" }
+        try talk.speak(milliseconds: 1_200, at: 2_000)
+        talk.script.run(until: 15_000)
+        #expect(talk.statuses.first == status)
+    }
+
+    @Test func withoutHypothesesTheDurationDecides() throws {
+        let talk = BargeIn()
+        talk.script.transcripts = [.success("Yeah, yeah, yeah.")]
+        try talk.speak(milliseconds: 900, at: 2_000)
+        talk.script.run(until: 15_000)
+        #expect(talk.statuses.first == "cancelled")
+    }
+
+    @Test func withZeroTheReplyEndsAtTheOnsetWhereTheRuleIsNotSet() throws {
+        let talk = BargeIn(makesHypotheses: true) {
+            $0.turnDetection?.minInterruptionMilliseconds = 0
+        }
+        try talk.speak(milliseconds: 260, at: 2_000)
+        talk.script.run(until: 15_000)
+        #expect(talk.time(of: "speech_started") == talk.time(of: "response.done"))
     }
 }

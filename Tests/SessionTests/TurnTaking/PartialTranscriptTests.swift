@@ -15,6 +15,7 @@ private struct Walk {
     var speechEnd = 0
     var delay = 3
     var isRefused = false
+    var onset: Int?
     var asked: [PartialTranscript.Snapshot] = []
     private var answerAt: Int?
 
@@ -27,7 +28,7 @@ private struct Walk {
                 if isRefused { partial.handleFailure() } else { partial.handleHypothesis("words") }
             }
             let next = partial.nextSnapshot(
-                end: end, speechEnd: speechEnd, showsWords: showsWords)
+                end: end, speechEnd: speechEnd, showsWords: showsWords, decisiveFrom: onset)
             guard let next else { continue }
             partial.handleAsked(next)
             asked.append(next)
@@ -47,6 +48,17 @@ private struct Walk {
         #expect(intervals.allSatisfy { $0 >= PartialTranscript.minInterval })
         #expect(intervals.last! > 3 * intervals.first!)
         #expect(walk.asked.count < 12)
+    }
+
+    /// The first ones are in the windows after 400, 500, 700 and 1,000 ms of speech.
+    @Test func wordsThatDecideAboutAReplyAreHeardSooner() {
+        var walk = Walk()
+        walk.delay = 1
+        walk.onset = 4_800
+        walk.go(milliseconds: 1_600, isSpeech: true)
+        let after = walk.asked.map { ($0.end - 4_800) / 16 }
+        #expect(after.prefix(4) == [404, 500, 724, 1_012])
+        #expect(walk.samplesAsked <= PartialTranscript.workFactor * walk.end)
     }
 
     @Test(arguments: [1_000, 3_000, 10_000, 60_000])

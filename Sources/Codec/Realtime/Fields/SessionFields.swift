@@ -176,17 +176,24 @@ enum TurnDetectionFields {
         "speculative_response", .boolean, default: false,
         "Whether the model is asked before the turn is certain to be over (an extension of Parley)."
     )
+    static let patience = OptionalField(
+        "patience", .choice(of: TurnDetectionParameters.Patience.self),
+        "How long the end of a turn is waited for (an extension of Parley).")
     static let minInterruption = OptionalField(
         "min_interruption_ms", .integer(in: 0...10_000),
         "How long speech must last to interrupt a reply (an extension of Parley).")
-    static let interruptionNeedsWords = DefaultedField(
-        "interruption_needs_words", .boolean, default: false,
-        "Whether speech must have words to interrupt a reply (an extension of Parley).")
+    static let interruption = OptionalField(
+        "interruption", .choice(of: TurnDetectionParameters.Interruption.self),
+        "What speech must say to interrupt a reply (an extension of Parley).")
+    /// The name of an earlier version: true is `words`, false is `any`.
+    static let interruptionNeedsWords = OptionalField(
+        "interruption_needs_words", .boolean,
+        "An earlier name of `interruption`: true is `words`, false is `any`.")
 
     private static var shared: [FieldEntry] {
         [
             createResponse.entry, interruptResponse.entry, speculativeResponse.entry,
-            minInterruption.entry, interruptionNeedsWords.entry,
+            minInterruption.entry, interruption.entry, interruptionNeedsWords.entry,
         ]
     }
 
@@ -205,7 +212,7 @@ enum TurnDetectionFields {
             .object(
                 ObjectTable(
                     "SemanticVAD", "Words and silence end a turn.",
-                    [type(.semanticVAD), eagerness.entry] + shared)),
+                    [type(.semanticVAD), eagerness.entry, patience.entry] + shared)),
         ])
     }
 }
