@@ -225,6 +225,14 @@ phoneme-table: setup ## The natural voice's phonemes beside its own front end's:
 	@$(release_build) --product phoneme-table
 	@exec scripts/phoneme-table.sh $(ARGS)
 
+nod-table: setup-tests ## Which nods stop a reply, and how soon interruptions do: a table
+	@$(release_build) --product turn-table
+	@exec .build/release/turn-table --nods $(ARGS)
+
+room-table: setup-tests ## What music, others' speech and a keyboard do to a reply: a table
+	@$(release_build) --product turn-table
+	@exec .build/release/turn-table --room $(ARGS)
+
 million: setup ## A million sessions in one process: bytes and CPU each; ARGS="--counts 10000,50000"
 	@$(release_build) --product session-census
 	@exec .build/release/session-census $(ARGS)
@@ -256,4 +264,4 @@ distclean: clean ## Remove everything that set-up and build made
 	models voice languages setup-tests environments test check test-swift test-scripts unit sim test-clients \
 	conversations claims check-peers \
 	test-browser test-long test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo bench-handshakes \
-	bench-instructions bench-memory bench-voice million turn-table phoneme-table format lint clean distclean
+	bench-instructions bench-memory bench-voice million turn-table phoneme-table nod-table room-table format lint clean distclean

@@ -132,11 +132,12 @@ extension PausedSpeech {
         return longest
     }
 
-    private static func samples(
-        of text: String, _ voice: FliteSynthesizer, _ host: ModelHost
+    /// Words that a voice says, without silence around them.
+    static func samples(
+        of text: String, _ voice: FliteSynthesizer, _ host: ModelHost, name: String = "marin"
     ) async throws -> [Int16] {
         let collected = CollectedSamples()
-        try await voice.speak(SpeechRequest(text: text, voice: "marin"), on: host) { chunk in
+        try await voice.speak(SpeechRequest(text: text, voice: name), on: host) { chunk in
             guard chunk.rate == .hz16000 else { throw TurnTableFailure("not 16 kHz") }
             await collected.append(chunk.samples)
         }

@@ -4,6 +4,7 @@
 // machine. `--echo` measures the effect of the agent's own voice in the microphone. `--prosody`
 // measures how well sound alone predicts the end of a turn; the weights in Session/Prosody come
 // from it. `--utterances` counts what the recogniser makes of bare numbers, letters and words.
+// `--nods` tells nods from interruptions, `--room` counts what other sounds of a room do.
 
 import Agents
 import Codec
@@ -58,6 +59,14 @@ struct TurnTable: Sendable {
         }
         if CommandLine.arguments.contains("--utterances") {
             return try await UtteranceTable(recognizer: table.recognizer, host: host).print()
+        }
+        if CommandLine.arguments.contains("--nods") {
+            return try await NodTable(model: model, recognizer: table.recognizer, host: host)
+                .print()
+        }
+        if CommandLine.arguments.contains("--room") {
+            return try await RoomTable(model: model, recognizer: table.recognizer, host: host)
+                .print()
         }
         let recordings = try PausedSpeech.recordings()
         let synthesized = try await PausedSpeech.synthesized(on: host)

@@ -191,7 +191,7 @@ struct TurnTrial {
     }
 
     /// 20 ms packets of `audio/pcm` (24 kHz).
-    private static func packets(_ samples: [Int16]) throws -> [[UInt8]] {
+    static func packets(_ samples: [Int16]) throws -> [[UInt8]] {
         var resampler = try Resampler(from: .hz16000, to: .hz24000)
         var output = [Int16](repeating: 0, count: resampler.maxOutputSamples(for: samples.count))
         let count = samples.withUnsafeBufferPointer { input in
