@@ -8,9 +8,11 @@
 import Codec
 
 /// The words of one language, by their meaning for a turn. A class: its users store one pointer.
-final class LanguageRules: Sendable {
+package final class LanguageRules: Sendable {
     /// Words at the end of a transcript that tell whether the turn is over.
     let turnEnds: TurnEndWords
+    /// Whether there are such words.
+    var knowsTurnEnds: Bool { !turnEnds.wantMore.isEmpty }
     /// Words that ask the speaker to go on.
     let assents: AssentWords
     /// Words that ask a speaker to stop, or begin an objection, where an utterance begins with them.
@@ -50,7 +52,7 @@ final class LanguageRules: Sendable {
     /// The rules for a language.
     /// - Parameter language: as a client names it, such as "en-GB". Where nil, it is not known, and
     ///   the rules are those of English, which the embedded recogniser hears.
-    static func rules(for language: String?) -> LanguageRules {
+    package static func rules(for language: String?) -> LanguageRules {
         guard let language else { return english }
         return switch Phrase.primary(language) {
         case "en": english

@@ -8,9 +8,9 @@
 import Codec
 
 /// Turns the probabilities of 32 ms windows into speech started / speech stopped.
-struct TurnDetector {
+package struct TurnDetector {
     /// The change by a window; positions are on the audio timeline (16 kHz).
-    enum Change: Equatable {
+    package enum Change: Equatable {
         /// Speech began with the window that starts at this position.
         case started(at: Int)
         /// Speech ended at this position, and enough silence has followed.
@@ -30,9 +30,8 @@ struct TurnDetector {
     private var threshold: Float
     /// Judges the speech before a silence. Where nil, silence alone counts.
     private var estimator: TurnEndEstimator?
-    /// How the speech's words end, and its `Prosody.finality`, as far as they are known.
-    private var ending: TurnEndEstimator.Ending?
-    private var finality: Float?
+    /// What is known of the speech.
+    private var evidence = TurnEndEstimator.Evidence()
     /// How long the speech's end is waited for, and whether its words may prolong that.
     private var patience = Patience.usual
     private var followsWords = false
@@ -47,7 +46,7 @@ struct TurnDetector {
     /// Whether speech has started and not stopped.
     private(set) var isSpeaking = false
 
-    init(_ parameters: TurnDetectionParameters) {
+    package init(_ parameters: TurnDetectionParameters) {
         switch parameters.mode {
         case .serverVAD(let threshold, let silenceMilliseconds):
             self.threshold = max(Float(threshold), Self.lowestThreshold)
@@ -57,7 +56,7 @@ struct TurnDetector {
             self.estimator = estimator
             threshold = 0.5
             silenceSamples = SampleRate.hz16000.samples(
-                inMilliseconds: estimator.wait(after: nil, finality: nil))
+                inMilliseconds: estimator.wait(after: evidence))
         }
     }
 
@@ -75,14 +74,14 @@ struct TurnDetector {
     /// Whether the sound of the speech before a silence, which has lasted up to a position, is to
     /// be judged now. Only `semantic_vad` needs that.
     func wantsProsody(at position: Int) -> Bool {
-        estimator != nil && isSpeaking && finality == nil
+        estimator != nil && isSpeaking && evidence.finality == nil
             && position - lastSpeechEnd >= Prosody.silenceSamples
     }
 
     /// Takes the words of the speech up to `lastSpeechEnd`, or nil where they are not known.
     mutating func handleWords(_ transcript: String?, in language: LanguageRules) {
         guard let estimator else { return }
-        ending = transcript.flatMap { TurnEndEstimator.ending(of: $0, in: language) }
+        evidence.ending = transcript.flatMap { TurnEndEstimator.ending(of: $0, in: language) }
         if followsWords, let transcript {
             isDictating = PatienceJudge.isDictating(transcript, in: language)
         }
@@ -92,18 +91,27 @@ struct TurnDetector {
     /// Takes the sound of the speech up to `lastSpeechEnd`, or nil where it could not be measured.
     mutating func handleProsody(_ prosody: Prosody?) {
         guard let estimator else { return }
-        finality = prosody?.finality ?? 0
+        evidence.finality = prosody?.finality ?? 0
+        judge(with: estimator)
+    }
+
+    /// Takes a turn model's probability that the speech up to `lastSpeechEnd` ended the turn.
+    /// - Parameter speechMilliseconds: how long the user has spoken.
+    mutating func handleTurnEnd(probability: Float, speechMilliseconds: Int) {
+        guard let estimator else { return }
+        evidence.model = TurnEndEstimator.modelOdds(
+            probability, speechMilliseconds: speechMilliseconds)
         judge(with: estimator)
     }
 
     private mutating func judge(with estimator: TurnEndEstimator) {
         silenceSamples = SampleRate.hz16000.samples(
             inMilliseconds: estimator.wait(
-                after: ending, finality: finality, patience: isDictating ? .long : patience))
+                after: evidence, patience: isDictating ? .long : patience))
     }
 
     /// Takes the probability (0…1) that the window `window` of the timeline holds speech.
-    mutating func handle(probability: Float, window: Range<Int>) -> Change? {
+    package mutating func handle(probability: Float, window: Range<Int>) -> Change? {
         if probability >= threshold {
             if windowsAboveThreshold == 0 { onset = window.lowerBound }
             windowsAboveThreshold += 1
@@ -125,9 +133,8 @@ struct TurnDetector {
     private mutating func handleSpeech(until position: Int) {
         lastSpeechEnd = position
         // The speech goes on: the known words are not all of them.
-        guard let estimator, ending != nil || finality != nil else { return }
-        ending = nil
-        finality = nil
+        guard let estimator, evidence != TurnEndEstimator.Evidence() else { return }
+        evidence = TurnEndEstimator.Evidence()
         judge(with: estimator)
     }
 
@@ -156,8 +163,7 @@ struct TurnDetector {
     mutating func reset() {
         windowsAboveThreshold = 0
         isSpeaking = false
-        ending = nil
-        finality = nil
+        evidence = TurnEndEstimator.Evidence()
         expect(.usual, followsWords: false)
         isDictating = false
         if let estimator { judge(with: estimator) }

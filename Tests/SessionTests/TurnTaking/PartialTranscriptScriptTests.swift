@@ -165,11 +165,11 @@ private let completed = "conversation.item.input_audio_transcription.completed"
 
 @Suite struct SemanticTurnTests {
     /// The silence, in milliseconds, that ends a turn of these words. The detector hears speech
-    /// until 2,240 ms, and it sounds final: a sentence waits 440 ms instead of 550, an open end 880
-    /// instead of 1,100. TurnEndEstimatorTests has the other words.
+    /// until 2,240 ms, and it sounds final: a sentence waits 400 ms instead of 489, an open end 860
+    /// instead of 1,202. TurnEndEstimatorTests has the other words.
     @Test(arguments: [
-        ("go forward ten meters.", TurnDetectionParameters.Eagerness.medium, 440),
-        ("can you go forward?", .low, 800), ("go forward ten", .auto, 880),
+        ("go forward ten meters.", TurnDetectionParameters.Eagerness.medium, 400),
+        ("can you go forward?", .low, 800), ("go forward ten", .auto, 860),
         ("go forward and", .high, 2_000),
     ])
     func theWordsSetTheWait(

@@ -103,8 +103,8 @@ private func changes(
 
     @Test func wordsShortenOrLengthenTheSilence() {
         let mode = TurnDetectionParameters.Mode.semanticVAD(eagerness: .medium)
-        #expect(silence(after: "Where is it?", mode: mode) == (450 + 31) / 32)
-        #expect(silence(after: "It is here.", mode: mode) == (550 + 31) / 32)
+        #expect(silence(after: "Where is it?", mode: mode) == (400 + 31) / 32)
+        #expect(silence(after: "It is here.", mode: mode) == (489 + 31) / 32)
         #expect(silence(after: "It is the", mode: mode) == 125)
         // With server_vad they do not count.
         let silent = TurnDetectionParameters.Mode.serverVAD(
@@ -131,8 +131,8 @@ private func changes(
         detector.handleWords("It is the", in: .english)
         _ = next(0.9)
         let speechEnd = position
-        // 800 ms, as for unknown words: 25 windows.
-        for _ in 0..<24 { #expect(next(0) == nil) }
+        // 984 ms, as for unknown words: 31 windows.
+        for _ in 0..<30 { #expect(next(0) == nil) }
         #expect(next(0) == .stopped(at: speechEnd))
     }
 
