@@ -212,6 +212,8 @@ class OtherFrontEnd:
             return "it speaks sentences of marks alone"
         if mine == theirs + ".":
             return self.CHANGES[4]
+        if re.search(r"(\w)\1\1", text, re.IGNORECASE) and is_unknown(text):
+            return "it guesses a stretched word (sooo)"
         if re.search(compound, text) and is_unknown(text):
             return "it guesses the known parts of a compound, too"
         if re.search(compound + "|'", after) and is_unknown(after):

@@ -197,11 +197,37 @@ struct SentenceReader: Sendable {
         }
     }
 
-    /// The guess for a word, or the names of its letters where there is none.
+    /// The guess for a word. "Hmmm" is "hmm", and "PostgreSQL" has two parts; where flite has no
+    /// guess, either, the letters are named.
     private func guessedOrSpelled(_ word: String) -> String {
         let word = word.filter { $0 != "'" }
+        for most in [2, 1] {
+            guard let shorter = Self.shortened(word, runs: most) else { break }
+            let next = FollowingSound()
+            if let sounds = words.sounds(of: shorter, tag: "UH", before: next) { return sounds }
+        }
         let sounds = guess(word)
-        return sounds.isEmpty ? words.letters(of: word) : sounds
+        guard sounds.isEmpty else { return sounds }
+        let parts = WordParts.parts(of: word[...])
+        guard parts.count > 1 else { return words.letters(of: word) }
+        return parts.map { part in
+            words.sounds(of: String(part), tag: "NN", before: FollowingSound())
+                ?? guessedOrSpelled(String(part))
+        }.joined(separator: " ")
+    }
+
+    /// A word whose runs of one letter are shortened; nil where it has no run of three,
+    /// or is one ("www").
+    private static func shortened(_ word: String, runs most: Int) -> String? {
+        var result = ""
+        var run = 0
+        var longest = 0
+        for letter in word {
+            run = result.last == letter ? run + 1 : 1
+            longest = max(longest, run)
+            if run <= most { result.append(letter) }
+        }
+        return longest > 2 && result.utf8.count > 1 ? result : nil
     }
 
     // MARK: Joining

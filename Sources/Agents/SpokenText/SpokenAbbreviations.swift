@@ -30,6 +30,9 @@ enum SpokenAbbreviations {
         var followsHouseNumber: Bool { before.contains { $0.first?.isASCIIDigit == true } }
     }
 
+    /// Bytes of the longest abbreviation: "Thurs.-Sat".
+    private static let maxBytes = 12
+
     /// Words after a street's name.
     private static let streets = [
         "Ave": "Avenue", "Av": "Avenue", "Blvd": "Boulevard", "Rd": "Road", "Ln": "Lane",
@@ -84,6 +87,7 @@ enum SpokenAbbreviations {
     /// The abbreviation in words, and whether it stands before what it belongs to: its dot then ends
     /// no sentence. Nil where it is none.
     static func spoken(_ place: Place) -> (words: String, isPrefix: Bool)? {
+        guard place.word.utf8.count <= maxBytes else { return nil }
         let word = String(place.word)
         if let direction = directions[word], place.precedesName || place.precedesNumber,
             let number = place.before.last,

@@ -5,8 +5,9 @@
 struct SpokenAmount {
     /// Words that multiply an amount.
     static let scales: Set<String> = ["hundred", "thousand", "million", "billion", "trillion"]
-    private static let suffixes: [Character: String] = [
-        "k": "thousand", "K": "thousand", "M": "million", "m": "million", "B": "billion",
+    private static let suffixes: [Substring: String] = [
+        "k": "thousand", "K": "thousand", "M": "million", "m": "million", "mn": "million",
+        "B": "billion", "bn": "billion", "T": "trillion", "tn": "trillion",
     ]
 
     private struct Currency {
@@ -43,8 +44,10 @@ struct SpokenAmount {
             text = text.dropLast()
         }
         guard let found else { return nil }
-        suffix = text.last.flatMap { Self.suffixes[$0] }
-        if suffix != nil { text.removeLast() }
+        let letters = text[
+            (text.lastIndex { !$0.isASCIILetter }.map(text.index(after:)) ?? text.startIndex)...]
+        suffix = Self.suffixes[letters]
+        if suffix != nil { text.removeLast(letters.count) }
         guard let number = NumberWords.Number(Substring(sign + text)) else { return nil }
         self.number = number
         currency = found

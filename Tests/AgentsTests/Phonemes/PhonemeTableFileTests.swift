@@ -71,7 +71,7 @@ import Testing
             }
         }
         var accepted = 0
-        for _ in 0..<4_000 {
+        for _ in 0..<1_000 {
             var lexicon = lexicon
             var tagger = tagger
             lexicon[Int.random(in: lexicon.indices, using: &random)] = .random(

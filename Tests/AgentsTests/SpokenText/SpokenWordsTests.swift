@@ -44,6 +44,7 @@ import Testing
         ("$1,234", "one thousand two hundred thirty-four dollars"), ("5€", "five euros"),
         ("£20", "twenty pounds"), ("$2.00", "two dollars"), ("-$5", "minus five dollars"),
         ("$3 million", "three million dollars"), ("$2.5B", "two point five billion dollars"),
+        ("€2bn", "two billion euros"),
         ("US$10", "ten dollars"), ("¥500", "five hundred yen"), ("10 USD", "ten US dollars"),
     ])
     func currencies(written: String, spoken: String) { expect(written, spoken) }
