@@ -4,8 +4,8 @@
 
 /// The language that a recogniser has heard, in two bytes: an idle session pays nothing for it.
 struct HeardLanguage: Equatable {
-    /// So many words settle it. With five words Whisper base is right in 98% of the recordings of five
-    /// languages, with one or two in 71% (docs/speech.md).
+    /// So many words settle it. With five words Whisper base is right in 97% of the recordings of five
+    /// languages, with one or two in 70% (docs/speech.md).
     static let leastWords = 5
     /// The same for speech, in milliseconds: some languages write no spaces.
     static let leastMilliseconds = 2_000
