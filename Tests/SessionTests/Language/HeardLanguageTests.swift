@@ -67,12 +67,13 @@ import Testing
         return script
     }
 
-    /// The user says something, and is answered. A second of audio, and 20 s until the reply is over.
+    /// The user says something, and is answered once the words are known. A second of audio, and 20 s
+    /// until the reply is over.
     private func say(_ text: String, _ script: ScriptedSession, at milliseconds: Int) {
         script.transcripts.append(.success(text))
         script.append([UInt8](repeating: 0, count: 48_000), at: milliseconds)
         script.send(.inputAudioBufferCommit, at: milliseconds)
-        script.send(.responseCreate(ResponseParameters()), at: milliseconds)
+        script.send(.responseCreate(ResponseParameters()), at: milliseconds + 1_000)
         script.run(until: milliseconds + 20_000)
     }
 
@@ -89,6 +90,8 @@ import Testing
 
     @Test func theSessionSettlesItsLanguageOnceAndKeepsIt() throws {
         let script = script(in: "es")
+        // The same reply again would come from the cache of phrases.
+        script.replies = ["One.", "Two.", "Three."].map { .text($0) }
         say("Sí.", script, at: 0)
         #expect(script.session.language == nil && script.session.heardLanguage.newest == "es")
         script.heardLanguage = "fr"
