@@ -9,7 +9,7 @@ from parley_server import BINARY, HANG_GUARD, ROOT, ParleyServer
 
 PROMPTS = "/usr/share/asterisk/sounds/fr_CA_f_June"
 SPOKEN = ["agent-newlocation", "all-circuits-busy-now"]
-WORDS = "composez le nouveau numéro de poste suivi du dièse".split()
+WORDS = "le nouveau numéro de poste toutes les lignes sont occupées".split()
 
 
 @pytest.fixture
@@ -17,9 +17,11 @@ def french(tmp_path):
     """Two sentences, as one recording."""
     path = tmp_path / "french.wav"
     with wave.open(str(path), "wb") as joined:
+        joined.setnchannels(1)
+        joined.setsampwidth(2)
+        joined.setframerate(8_000)
         for prompt in SPOKEN:
             with wave.open(f"{PROMPTS}/{prompt}.wav") as part:
-                joined.setparams(part.getparams())
                 joined.writeframes(part.readframes(part.getnframes()))
     return str(path)
 
