@@ -338,29 +338,32 @@ final class ScriptedSession {
         if let chunk = session.endRecording(discards: discards, at: now) { chunks.append(chunk) }
     }
 
+    private func transcribe(_ itemID: String, _ utterance: Utterance) {
+        samplesTranscribed.append(utterance.sampleCount)
+        earlierRecognitions.append(utterance.earlier)
+        askedLanguages.append(utterance.language)
+        let language = heardLanguage
+        let result = transcripts.isEmpty ? .success("") : transcripts.removeFirst()
+        let name = nameRecognition(of: itemID)
+        for part in transcriptParts {
+            answer(after: recognitionDelay / 2, unless: name) {
+                .transcriptPart(itemID: itemID, text: part)
+            }
+        }
+        answer(after: recognitionDelay, unless: name) {
+            switch result {
+            case .success(let text):
+                .transcript(itemID: itemID, text: text, language: language)
+            case .failure(let error): .transcriptionFailed(itemID: itemID, error)
+            }
+        }
+    }
+
     private func perform(_ command: AgentCommand) {
         switch command {
         case .prepareRecognition: preparations += 1
         case .withdrawHypothesis: withdrawals += 1
-        case .transcribe(let itemID, let utterance):
-            samplesTranscribed.append(utterance.sampleCount)
-            earlierRecognitions.append(utterance.earlier)
-            askedLanguages.append(utterance.language)
-            let language = heardLanguage
-            let result = transcripts.isEmpty ? .success("") : transcripts.removeFirst()
-            let name = nameRecognition(of: itemID)
-            for part in transcriptParts {
-                answer(after: recognitionDelay / 2, unless: name) {
-                    .transcriptPart(itemID: itemID, text: part)
-                }
-            }
-            answer(after: recognitionDelay, unless: name) {
-                switch result {
-                case .success(let text):
-                    .transcript(itemID: itemID, text: text, language: language)
-                case .failure(let error): .transcriptionFailed(itemID: itemID, error)
-                }
-            }
+        case .transcribe(let itemID, let utterance): transcribe(itemID, utterance)
         case .hypothesize(let itemID, let utterance, let use):
             let milliseconds = utterance.sampleCount / 16
             hypotheses.append((Int(now.nanoseconds / 1_000_000), milliseconds, use))
