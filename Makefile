@@ -60,9 +60,8 @@ brain: ## Start a local language model on 127.0.0.1:8000 (BRAIN_PORT=…)
 
 ## Set-up ----------------------------------------------------------------------------------
 
-# Apt before models (they need Python's venv) and before SwiftPM (it needs libcurl); models before
-# any build (they bring a C header). Swift packages and models download side by side; Ctrl-C, which
-# does not reach a command in the background, ends both.
+# Apt before models (they need Python's venv) and before SwiftPM (it needs libcurl). Swift packages and
+# models download side by side; Ctrl-C, which does not reach a command in the background, ends both.
 setup: ## Install what building and running takes: Debian packages, Swift packages, models
 	@scripts/check-swift.sh
 	@scripts/setup-apt.sh build

@@ -65,8 +65,9 @@ class Weights:
 class Graph:
     """A graph in the making. Each method adds nodes and returns the name of their output."""
 
-    def __init__(self, name: str):
-        self.name = name
+    def __init__(self, name: str, of_many: bool):
+        """`of_many`: whether it mostly runs on many vectors at once."""
+        self.name, self.of_many = name, of_many
         self.nodes, self.constants, self.inputs, self.outputs = [], [], [], []
 
     def constant(self, values) -> str:
@@ -93,8 +94,15 @@ class Graph:
         return self.slice(self.add("Shape", x), axis, axis + 1)
 
     def norm(self, x: str, scale: numpy.ndarray) -> str:
-        return self.add(
-            "LayerNormalization", x, self.constant(scale), axis=-1, epsilon=EPSILON)
+        if not self.of_many:
+            return self.add(
+                "LayerNormalization", x, self.constant(scale), axis=-1, epsilon=EPSILON)
+        # The runtime's own norm (1.28) takes 2 µs a vector, these operators half of it.
+        x = self.add("Sub", x, self.add("ReduceMean", x, axes=[-1]))
+        size, epsilon = (self.constant(numpy.float32(v)) for v in (1 / WIDTH, EPSILON))
+        variance = self.add("Mul", self.add("ReduceSumSquare", x, axes=[-1]), size)
+        deviation = self.add("Sqrt", self.add("Add", variance, epsilon))
+        return self.add("Mul", self.add("Div", x, deviation), self.constant(scale))
 
     def sum_and_norm(self, x: str, y: str, scale: numpy.ndarray):
         """The norm of a sum, and the sum."""
@@ -158,7 +166,7 @@ def names(kind: str, layer: int) -> tuple[str, str]:
 
 
 def encoder(own: Weights, of_decoder: Weights) -> Graph:
-    graph = Graph("encoder")
+    graph = Graph("encoder", of_many=True)
     graph.declare(graph.inputs, "samples", [1, "n"])
     x = graph_of_audio(graph, own)
     frames = graph.add("Squeeze", graph.length(x, 1))
@@ -221,7 +229,7 @@ def graph_of_audio(graph: Graph, own: Weights) -> str:
 
 
 def decoder(own: Weights) -> Graph:
-    graph = Graph("decoder")
+    graph = Graph("decoder", of_many=False)
     graph.declare(graph.inputs, "tokens", [1, "n"], TensorProto.INT64)
     head = Blocks(graph, own["embed_tokens.weight_transposed"])
     x = embedding(graph, head)

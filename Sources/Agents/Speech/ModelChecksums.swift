@@ -1,7 +1,6 @@
 // The checksums of a folder of models: the file SHA256SUMS, which `make models` writes and
-// `sha256sum --check` reads. They are compared before a model is loaded, because some damaged files
-// end the process: sherpa-onnx exits over a table of tokens that it cannot read, and a truncated
-// library raises SIGBUS.
+// `sha256sum --check` reads. They are compared before a model is loaded, because a damaged file may
+// end the process: a truncated library raises SIGBUS.
 //
 // A folder without SHA256SUMS is not checked. In a folder with it, a file that it does not list
 // counts as damaged.

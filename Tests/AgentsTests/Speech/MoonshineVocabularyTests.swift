@@ -5,14 +5,14 @@ import Testing
 @testable import Agents
 
 @Suite struct MoonshineVocabularyTests {
-    private func vocabulary(_ lines: [String]) -> MoonshineVocabulary? {
+    private func read(_ lines: [String]) -> MoonshineVocabulary? {
         MoonshineVocabulary(Array(lines.joined(separator: "\n").utf8)[...])
     }
 
     /// Tokens 0 to 2 have no text. A character may be spread over several tokens.
     @Test func joinsTheBytesOfTokens() throws {
         let vocabulary = try #require(
-            vocabulary(["3c756e6b3e", "3c733e", "3c2f733e", "e29681476f", "c3", "a9", "e29681"]))
+            read(["3c756e6b3e", "3c733e", "3c2f733e", "e29681476f", "c3", "a9", "e29681"]))
         #expect(vocabulary.text(of: [1, 3, 4, 5, 6, 3, 2]) == " Go\u{e9}  Go")
         #expect(vocabulary.text(of: [-1, 0, 7, .max]) == "")
     }
@@ -22,7 +22,7 @@ import Testing
         ["00", "01", "02", "0A"],
     ])
     func refusesAFileThatIsNoVocabulary(lines: [String]) {
-        #expect(vocabulary(lines) == nil)
+        #expect(read(lines) == nil)
     }
 
     @Test func refusesAFileThatDoesNotExist() {
