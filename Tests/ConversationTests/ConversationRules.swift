@@ -15,6 +15,8 @@ struct ConversationRules {
     private let lostMilliseconds: Int
     /// Whether the microphone picks up the agent's own voice.
     private let hearsItself: Bool
+    /// Whether words are known while they are spoken.
+    private let judgesWords: Bool
 
     init(_ conversation: ScriptedConversation, _ run: ConversationRun) {
         seen = run.seen
@@ -22,6 +24,7 @@ struct ConversationRules {
         let lost = conversation.microphone?["loses"]?.items ?? []
         packetMilliseconds = packet
         hearsItself = conversation.microphone?["echo"] != nil
+        judgesWords = conversation.recogniser?["while_speaking"]?.flag ?? false
         lostMilliseconds = lost.reduce(0) { $0 + ($1.items?.last?.integer ?? 0) * packet }
         let detection = conversation.session["audio"]?["input"]?["turn_detection"]
         let isManual = detection?.text == "null"
@@ -62,15 +65,17 @@ struct ConversationRules {
         }
     }
 
-    /// Speech ends after the configured silence, not earlier and not much later.
+    /// Speech ends after the configured silence, not earlier and not much later. Where the words of
+    /// speech over a reply decide, it ends once they are known: 200 ms of silence and a hypothesis.
     private mutating func checkStops(silence: Int?) {
         guard let silence else { return }
+        let earliest = judgesWords ? 200 : silence
         for event in events("input_audio_buffer.speech_stopped") {
             guard let end = event.integer("audio_end_ms") else { continue }
             let wait = event.at - end
             // Speech longer than the buffer is committed before it ends.
             let latest = silence + 32 + packetMilliseconds + lostMilliseconds
-            if wait > packetMilliseconds, !(silence...latest).contains(wait) {
+            if wait > packetMilliseconds, !(earliest...latest).contains(wait) {
                 problems.append("\(event) comes \(wait) ms after the speech, not \(silence)")
             }
         }

@@ -439,7 +439,7 @@ import Testing
             var settings = ServeSettings()
             let candidates = [
                 "2", "100", "101", "65536", "65537", "true", "false", "optional", "other",
-                "required", "asked",
+                "required", "asked", "strict", "brief",
                 "10.0.0.0/8", "https://example.com", "turns=20/minute",
                 "redis://localhost", "twilio",
             ]

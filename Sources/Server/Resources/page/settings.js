@@ -6,7 +6,8 @@ const protocolVoices = [
   "marin", "cedar", "alloy", "ash", "ballad", "coral", "echo", "sage", "shimmer", "verse",
 ].map((name) => ({ name, description: "" }));
 const defaults = {
-  voice: "marin", language: "", detection: "server_vad", instructions: "", speaks: true, tools: ["get_time"],
+  voice: "marin", language: "", detection: "server_vad", patience: "", interruption: "",
+  instructions: "", speaks: true, tools: ["get_time"],
 };
 /** The names of languages, by their codes. */
 const languageNames = new Intl.DisplayNames(["en"], { type: "language" });
@@ -18,8 +19,8 @@ export class Settings {
   #tools;
   #devices = { microphone: "", speaker: "" };
 
-  /** The settings as they are: voice, language, detection, instructions, speaks, names of
-   *  tools. */
+  /** The settings as they are: voice, language, detection, patience, interruption, instructions,
+   *  speaks, names of tools. */
   values = { ...defaults };
   /** The user has applied settings: receives the values before. */
   onApply = () => {};
@@ -74,7 +75,13 @@ export class Settings {
   get turnDetection() {
     const [type, eagerness] = this.values.detection.split(":");
     if (type === "hold") return null;
-    return eagerness ? { type, eagerness } : { type };
+    const { patience, interruption } = this.values;
+    return {
+      type,
+      ...(eagerness && { eagerness }),
+      ...(eagerness && patience && { patience }),
+      ...(interruption && { interruption }),
+    };
   }
 
   /** The chosen functions, by name. */
@@ -85,12 +92,16 @@ export class Settings {
 
   /** Shows the dialog. */
   async open() {
-    const { voice, language, detection, instructions, speaks, tools } = this.values;
+    const {
+      voice, language, detection, patience, interruption, instructions, speaks, tools,
+    } = this.values;
     this.#find("language").value = language;
     this.#find("voice").value = voice;
     // It was chosen at a server that has other voices.
     if (!this.#find("voice").value) this.#find("voice").selectedIndex = 0;
     this.#find("detection").value = detection;
+    this.#find("patience").value = patience;
+    this.#find("interruption").value = interruption;
     this.#find("instructions").value = instructions;
     this.#find("speaks").checked = speaks;
     for (const box of this.#form.querySelectorAll("#tools input")) {
@@ -128,6 +139,8 @@ export class Settings {
       voice: this.#find("voice").value,
       language: this.#find("language").value,
       detection: this.#find("detection").value,
+      patience: this.#find("patience").value,
+      interruption: this.#find("interruption").value,
       instructions: this.#find("instructions").value.trim(),
       speaks: this.#find("speaks").checked,
       tools: [...this.#form.querySelectorAll("#tools input:checked")].map((box) => box.value),
