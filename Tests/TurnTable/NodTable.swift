@@ -1,5 +1,6 @@
 // `make nod-table`: how many nods stop a reply, how many interruptions do not, and how soon the
-// others do, by the rule, the speaker, the loudness and the noise.
+// others do, by the rule, the speaker, the loudness and the noise. `--words` tries that rule alone,
+// `--every 5` every fifth utterance, and `--wrong` prints what was judged wrongly.
 
 import Agents
 import Codec
@@ -30,9 +31,11 @@ struct NodTable: Sendable {
     let host: ModelHost
 
     func print() async throws {
-        let speech = try await NodSpeech.synthesized(on: host) + NodSpeech.recorded()
+        let all = try await NodSpeech.synthesized(on: host) + NodSpeech.recorded()
+        let speech = stride(from: 0, to: all.count, by: Self.option("--every") ?? 1).map { all[$0] }
         let known = CachedRecognizer(recognizer, host: host)
-        for rule in TurnDetectionParameters.Interruption.allCases {
+        for rule in TurnDetectionParameters.Interruption.allCases
+        where !CommandLine.arguments.contains("--words") || rule == .words {
             var results: [Result] = []
             for condition in Self.conditions {
                 for utterance in speech {
@@ -44,6 +47,14 @@ struct NodTable: Sendable {
             report(rule, results)
             fflush(nil)
         }
+    }
+
+    /// The number after an option.
+    private static func option(_ name: String) -> Int? {
+        let arguments = CommandLine.arguments
+        return arguments.firstIndex(of: name).flatMap {
+            arguments.indices.contains($0 + 1) ? Int(arguments[$0 + 1]) : nil
+        }.map { max(1, $0) }
     }
 
     /// The microphone's samples: a quiet room, the utterance, and the room again.
