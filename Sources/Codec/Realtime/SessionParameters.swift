@@ -150,7 +150,7 @@ public struct TurnDetectionParameters: Equatable, Sendable {
     }
 
     /// How long semantic detection waits for the end of a turn.
-    public enum Patience: String, CaseIterable, Sendable {
+    public enum PatienceChoice: String, CaseIterable, Sendable {
         /// As the agent's question asks for, and the words that are being said.
         case auto
         case brief, usual, long
@@ -176,7 +176,7 @@ public struct TurnDetectionParameters: Equatable, Sendable {
     public var interruption: Interruption?
     /// How long semantic detection waits for the end of a turn (an extension of Parley, `patience`).
     /// The default is the server's setting.
-    public var patience: Patience?
+    public var patience: PatienceChoice?
     /// Silence after a response before the session prompts again, 5,000…30,000 ms, or nil where it
     /// never does.
     public var idleTimeoutMilliseconds: Int?

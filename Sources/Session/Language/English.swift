@@ -52,14 +52,19 @@ extension LanguageRules {
             roundNumbers: ["million"]),
         assents: AssentWords(
             words: [
-                "ah", "aha", "alright", "cool", "good", "great", "ha", "hm", "hmm", "huh", "mhm",
-                "mm", "mmhm", "mmhmm", "mmm", "nice", "oh", "ok", "okay", "really", "right", "sure",
-                "true", "uh", "uhhuh", "uhuh", "um", "wow", "yah", "yay", "yea", "yeah", "yep",
-                "yes", "yup",
+                "absolutely", "ah", "aha", "alright", "awesome", "cool", "definitely", "exactly",
+                "excellent", "fine", "good", "great", "ha", "hm", "hmm", "huh", "indeed",
+                "interesting", "lovely", "mhm", "mm", "mmhm", "mmhmm", "mmm", "nice", "oh", "ok",
+                "okay", "perfect", "really", "right", "sure", "true", "uh", "uhhuh", "uhuh", "um",
+                "understood", "wonderful", "wow", "yah", "yay", "yea", "yeah", "yep", "yes", "yup",
             ],
             phrases: [
-                ["i", "see"], ["got", "it"], ["of", "course"], ["all", "right"], ["go", "on"],
-                ["makes", "sense"], ["that", "makes", "sense"],
+                ["i", "see"], ["i", "understand"], ["got", "it"], ["of", "course"],
+                ["all", "right"], ["go", "on"], ["go", "ahead"], ["makes", "sense"],
+                ["make", "sense"], ["that", "makes", "sense"], ["that's", "right"],
+                ["that's", "true"], ["that's", "good"], ["that's", "great"], ["that's", "fine"],
+                ["sounds", "good"], ["sounds", "great"], ["very", "good"], ["very", "nice"],
+                ["fair", "enough"],
             ]),
         commands: [
             "no", "nope", "stop", "wait", "hold", "hang", "sorry", "excuse", "pardon", "what",

@@ -90,7 +90,7 @@ public struct SessionLimits: Equatable, Sendable {
     /// users nod to a person, too, and expect no silence for it.
     public var interruption = TurnDetectionParameters.Interruption.words
     /// How long the end of a turn is waited for with `semantic_vad`, where the client does not say.
-    public var patience = TurnDetectionParameters.Patience.auto
+    public var patience = TurnDetectionParameters.PatienceChoice.auto
 
     private static let responses: [Setting<Self>] = [
         .integer(

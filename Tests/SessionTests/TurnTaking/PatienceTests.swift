@@ -11,7 +11,7 @@ import Testing
     /// How long after the end of the speech the turn ends, in ms.
     private func wait(
         after question: String, saying words: String,
-        _ patience: TurnDetectionParameters.Patience? = nil
+        _ patience: TurnDetectionParameters.PatienceChoice? = nil
     ) throws -> Int {
         let script = ScriptedSession(
             {

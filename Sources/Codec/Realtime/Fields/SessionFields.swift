@@ -177,7 +177,7 @@ enum TurnDetectionFields {
         "Whether the model is asked before the turn is certain to be over (an extension of Parley)."
     )
     static let patience = OptionalField(
-        "patience", .choice(of: TurnDetectionParameters.Patience.self),
+        "patience", .choice(of: TurnDetectionParameters.PatienceChoice.self),
         "How long the end of a turn is waited for (an extension of Parley).")
     static let minInterruption = OptionalField(
         "min_interruption_ms", .integer(in: 0...10_000),
