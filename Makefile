@@ -79,9 +79,13 @@ voice: models ## Fetch the natural voice into models/, as make setup does where 
 languages: models ## Fetch speech recognition of other languages (130 MB) into models/
 	@scripts/setup-languages.sh
 
+smart-turn: models ## Fetch a model that hears whether a turn is over; for --turn-model smart-turn
+	@scripts/setup-smart-turn.sh
+
 setup-tests: setup
 	@scripts/setup-apt.sh test
 	@scripts/setup-languages.sh
+	@scripts/setup-smart-turn.sh
 
 environments: setup-tests ## The virtual environments of the tests
 	@scripts/setup-environments.sh
@@ -217,6 +221,8 @@ bench-memory: setup ## User space per idle WebSocket; ARGS="--connections 5000"
 	@ulimit -n "$$(ulimit -H -n)"; exec .build/release/parley-load memory $(ARGS)
 
 turn-table: setup-tests ## When turns end on recordings with pauses, in every mode: a table
+	@scripts/setup-apt.sh speech
+	@scripts/setup-recordings.sh
 	@$(release_build) --product turn-table
 	@exec .build/release/turn-table $(ARGS)
 
@@ -260,7 +266,7 @@ distclean: clean ## Remove everything that set-up and build made
 	rm -rf models .venv-* .tls
 
 .PHONY: help run build install js cluster calls chaos floods operators outages bench-network bench-recogniser bench-replies bench-voices bench-languages brain setup \
-	models voice languages setup-tests environments test check test-swift test-scripts unit sim test-clients \
+	models voice languages smart-turn setup-tests environments test check test-swift test-scripts unit sim test-clients \
 	conversations claims check-peers \
 	test-browser test-long test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo bench-handshakes \
 	bench-instructions bench-memory bench-voice million turn-table phoneme-table nod-table room-table format lint clean distclean

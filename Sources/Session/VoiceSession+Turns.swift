@@ -122,6 +122,9 @@ extension VoiceSession {
             case .unchanged:
                 weighInterruption(speechInput, at: now)
                 hypothesize(speechInput)
+                if context.hasTurnModel, !parameters.languageRules.knowsTurnEnds {
+                    speechInput.judgeTurnEnd(context)
+                }
             case .awaited: return
             }
         }

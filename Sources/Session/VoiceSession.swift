@@ -302,6 +302,9 @@ public final class VoiceSession: SessionCore {
         case .hypothesis(let itemID, let text, let language):
             handleHypothesis(text, in: language, of: itemID, at: now)
         case .hypothesisFailed(let itemID): handleHypothesisFailed(of: itemID)
+        case .turnEnd(let itemID, let probability):
+            guard let speechInput, speechInput.speechItemID == itemID else { break }
+            speechInput.handleTurnEnd(probability: probability)
         case .audioEncoded(let itemID, let bytes): handleEncodedAudio(bytes, of: itemID)
         case .modelDelta(let id, let delta):
             response(id)?.handle(delta, at: now)

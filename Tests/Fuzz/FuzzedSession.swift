@@ -208,7 +208,8 @@ final class FuzzedSession {
             handle(.speech(responseID: id, SpeechChunk(samples: samples, rate: .hz16000)))
             if isStopped(id) { return }
             handle(.speechFinished(responseID: id))
-        case .prepareRecognition, .withdrawHypothesis, .cancelResponse, .cancelSpeech,
+        case .prepareRecognition, .judgeTurnEnd, .withdrawHypothesis, .cancelResponse,
+            .cancelSpeech,
             .cancelTranscription:
             break
         case .tools(let command): answer(command)

@@ -67,6 +67,10 @@ final class ScriptedSession {
     var speechRate = SampleRate.hz16000
     /// What a clause sounds like, where it is not that.
     var speech: ((_ text: String) -> [SpeechChunk])?
+    /// What a turn model says of each silence that it is asked about; nil where it cannot.
+    var turnEnd: (_ number: Int) -> Float? = { _ in nil }
+    /// When it was asked, in milliseconds, and about how much audio, in milliseconds, too.
+    private(set) var turnEndsAsked: [(at: Int, milliseconds: Int)] = []
     /// Lengths of the utterances that were to be transcribed, in samples at 16 kHz.
     private(set) var samplesTranscribed: [Int] = []
     /// One line per event, in the order in which the client sees them.
@@ -122,7 +126,7 @@ final class ScriptedSession {
     init(
         _ configure: (inout SessionParameters) -> Void = { _ in }, limits: SessionLimits = .init(),
         voiceActivity: VoiceActivityModel? = nil, makesHypotheses: Bool = false,
-        modelHearsAudio: Bool = false, modelSeesImages: Bool = false,
+        hasTurnModel: Bool = false, modelHearsAudio: Bool = false, modelSeesImages: Bool = false,
         hasSynthesizer: Bool = true, notUnderstood: Phrase = .none,
         apology: Phrase = .none,
         toolServers: ToolServerPolicy? = nil, agent: SessionAgent? = nil, isSettled: Bool = false,
@@ -133,7 +137,7 @@ final class ScriptedSession {
         configure(&parameters)
         context = SessionContext(
             limits: limits, voiceActivityModel: voiceActivity, hasRecognizer: true,
-            makesHypotheses: makesHypotheses,
+            makesHypotheses: makesHypotheses, hasTurnModel: hasTurnModel,
             abilities: { _ in
                 ModelAbilities(hearsAudio: modelHearsAudio, seesImages: modelSeesImages)
             },
@@ -375,6 +379,12 @@ final class ScriptedSession {
             ) {
                 text.map { .hypothesis(itemID: itemID, text: $0, language: language) }
                     ?? .hypothesisFailed(itemID: itemID)
+            }
+        case .judgeTurnEnd(let itemID, let audio):
+            let probability = turnEnd(turnEndsAsked.count)
+            turnEndsAsked.append((Int(now.nanoseconds / 1_000_000), audio.sampleCount / 16))
+            answer(after: .milliseconds(40)) {
+                .turnEnd(itemID: itemID, probability: probability)
             }
         case .encodeAudio(let itemID, let audio, let format):
             answer(after: .milliseconds(5)) {

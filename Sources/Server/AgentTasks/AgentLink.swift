@@ -15,6 +15,7 @@ struct AgentWork {
     enum Purpose: Equatable {
         case transcription(itemID: String)
         case hypothesis(itemID: String)
+        case turnEnd(itemID: String)
         case model(responseID: String)
         case speech(responseID: String)
         case encoding(itemID: String)
@@ -97,6 +98,8 @@ final class AgentLink {
             transcribe(itemID, utterance, for: token, work: &work)
         case .hypothesize(let itemID, let utterance, let use):
             hypothesize(itemID, utterance, use, for: token, work: &work)
+        case .judgeTurnEnd(let itemID, let audio):
+            judgeTurnEnd(itemID, audio, for: token, work: &work)
         case .encodeAudio(let itemID, let audio, let format):
             encode(audio, of: itemID, as: format, for: token, work: &work)
         case .respond(let responseID, var request):
@@ -130,8 +133,8 @@ final class AgentLink {
     func handleDelivered(_ delivery: AgentDelivery, work: inout AgentWork) {
         switch delivery.event {
         case .modelDelta, .speech, .transcriptPart: return
-        case .transcript, .transcriptionFailed, .hypothesis, .hypothesisFailed, .audioEncoded,
-            .modelFinished, .modelFailed, .tools:
+        case .transcript, .transcriptionFailed, .hypothesis, .hypothesisFailed, .turnEnd,
+            .audioEncoded, .modelFinished, .modelFailed, .tools:
             end(delivery.serial, work: &work)
         case .speechFinished(let responseID), .speechFailed(let responseID, _):
             end(delivery.serial, work: &work)
@@ -172,10 +175,11 @@ final class AgentLink {
     func prepareModels() {
         guard !hasPreparedModels else { return }
         hasPreparedModels = true
-        let (host, recognizer, synthesizer) = (host, agents.recognizer, agents.synthesizer)
+        let (host, agents) = (host, agents)
         Task(executorPreference: gate.executor.task) {
-            await recognizer?.prepare(on: host)
-            await synthesizer?.prepareVoice(on: host)
+            await agents.recognizer?.prepare(on: host)
+            await agents.turnModel?.prepare(on: host)
+            await agents.synthesizer?.prepareVoice(on: host)
         }
     }
 
@@ -233,6 +237,22 @@ final class AgentLink {
         } failing: { _ in
             // It happens again in `transcribe`, and is logged there.
             .hypothesisFailed(itemID: itemID)
+        }
+    }
+
+    private func judgeTurnEnd(
+        _ itemID: String, _ audio: HeardAudio, for token: EventToken, work: inout AgentWork
+    ) {
+        let turnModel = agents.turnModel
+        let host = host.serving(token, of: work, .expected)
+        start(
+            .turnEnd(itemID: itemID), for: token, on: host, work: &work,
+            askedBytes: audio.decodedBytes
+        ) { report in
+            let probability = try await turnModel?.probability(ofEndAfter: audio, on: host)
+            await report(.turnEnd(itemID: itemID, probability: probability))
+        } failing: { _ in
+            .turnEnd(itemID: itemID, probability: nil)
         }
     }
 

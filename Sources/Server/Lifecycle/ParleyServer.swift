@@ -84,7 +84,8 @@ public final class ParleyServer: Sendable {
         memory = MemoryBudget(
             configuration.memory,
             modelBytes: (agents.recognizer?.serverBytes(workers: threads) ?? 0)
-                + (agents.synthesizer?.serverBytes(workers: threads) ?? 0))
+                + (agents.synthesizer?.serverBytes(workers: threads) ?? 0)
+                + (agents.turnModel?.serverBytes(workers: threads) ?? 0))
         quotas = configuration.store.address == nil ? QuotaTable() : SharedQuotaTable()
         replies = ReplyDirectory(limit: configuration.textRequests.maxResumableReplies)
         sessionRecords = MemorySessionRecords(maxBytes: configuration.store.maxSavedSessionBytes)
@@ -100,9 +101,11 @@ public final class ParleyServer: Sendable {
             records: { records?.counts }, recordings: Self.counts(of: recordings),
             holders: [
                 .tables: { [addressLimits] in addressLimits.memory },
-                .models: { [recognizer = agents.recognizer, synthesizer = agents.synthesizer] in
+                .models: { [agents] in
                     HeldMemory(
-                        bytes: (recognizer?.loadedBytes ?? 0) + (synthesizer?.loadedBytes ?? 0))
+                        bytes: (agents.recognizer?.loadedBytes ?? 0)
+                            + (agents.synthesizer?.loadedBytes ?? 0)
+                            + (agents.turnModel?.loadedBytes ?? 0))
                 },
             ])
     }

@@ -417,6 +417,7 @@ extension SessionContext {
             limits: configuration.session, voiceActivityModel: services.voiceActivityModel,
             hasRecognizer: agents.recognizer != nil,
             makesHypotheses: agents.recognizer?.makesHypotheses ?? false,
+            hasTurnModel: agents.turnModel != nil,
             abilities: { [model = agents.model] in model.abilities(of: $0) },
             hasSynthesizer: agents.synthesizer != nil,
             voiceLanguages: agents.synthesizer?.languages,

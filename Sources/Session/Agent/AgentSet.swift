@@ -8,7 +8,8 @@ public struct AgentSet: Sendable {
     public var recognizer: (any SpeechRecognizer)?
     /// Speaks replies. Without it, replies are text.
     public var synthesizer: (any SpeechSynthesizer)?
-
+    /// Hears whether a turn is over. Without it, silence, words and prosody tell.
+    public var turnModel: (any TurnEndModel)?
     /// Reaches MCP servers. Without it, sessions have no such tools.
     public var toolServers: (any ToolServers)?
     /// The public keys (JWKS) of the signatures under requests to agents, or nil where these are

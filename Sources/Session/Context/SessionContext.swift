@@ -56,6 +56,8 @@ public final class SessionContext {
     public let hasRecognizer: Bool
     /// Whether speech may be recognised before it is complete (`SpeechRecognizer.makesHypotheses`).
     public let makesHypotheses: Bool
+    /// Whether the server can judge by the sound of a turn whether it is over (`TurnEndModel`).
+    public let hasTurnModel: Bool
     /// The abilities of the model that a session names.
     let abilities: @Sendable (_ model: String) -> ModelAbilities
     /// Whether `semantic_vad` judges how speech sounds. Off only to measure the benefit of that.
@@ -97,7 +99,7 @@ public final class SessionContext {
     /// Creates a context for one shard.
     public init(
         limits: SessionLimits = SessionLimits(), voiceActivityModel: VoiceActivityModel?,
-        hasRecognizer: Bool, makesHypotheses: Bool = false,
+        hasRecognizer: Bool, makesHypotheses: Bool = false, hasTurnModel: Bool = false,
         abilities: @escaping @Sendable (_ model: String) -> ModelAbilities = { _ in
             ModelAbilities()
         },
@@ -115,6 +117,7 @@ public final class SessionContext {
         activityBatch = voiceActivityModel.map { VoiceActivityBatch(model: $0) }
         self.hasRecognizer = hasRecognizer
         self.makesHypotheses = hasRecognizer && makesHypotheses
+        self.hasTurnModel = hasTurnModel
         self.abilities = abilities
         self.hasSynthesizer = hasSynthesizer
         self.voiceLanguages = voiceLanguages

@@ -119,6 +119,9 @@ public enum AgentCommand: Sendable {
     /// A hypothesis that no worker has begun with is not needed; it is answered with
     /// `.hypothesisFailed` then, and as any other if one has.
     case withdrawHypothesis(itemID: String)
+    /// Judge by its sound whether the turn that will be this item is over, if workers have time. Answer
+    /// with `.turnEnd`; at most one is asked for at a time.
+    case judgeTurnEnd(itemID: String, HeardAudio)
     /// Stop transcribing an item, hypotheses included; nothing of it may be answered afterwards.
     case cancelTranscription(itemID: String)
     /// A command to a tool server.
@@ -145,6 +148,8 @@ public enum AgentEvent: Sendable {
     case hypothesis(itemID: String, text: String, language: String? = nil)
     /// No worker was free, or recognition failed.
     case hypothesisFailed(itemID: String)
+    /// The probability that the turn of an item is over, 0…1. Nil: workers are busy, or the model failed.
+    case turnEnd(itemID: String, probability: Float?)
     /// An item's audio in the client's format; empty where it could not be made.
     case audioEncoded(itemID: String, [UInt8])
     case modelDelta(responseID: String, ModelDelta)

@@ -59,6 +59,8 @@ final class SpeechInput {
     private(set) var onset = 0
     /// The words of that speech as far as they are known, or nil where there is no speech.
     private(set) var partial: PartialTranscript?
+    /// What a turn model was asked about the silences of that speech.
+    private var endChecks = TurnEndChecks()
     /// The rest of a long message, or nil where all audio was heard.
     private(set) var unheard: UnheardAudio?
     /// Bytes of the object itself.
@@ -431,6 +433,30 @@ final class SpeechInput {
         return showsWords ? partial?.agreement.confirm(text) : nil
     }
 
+    /// Has a turn model hear the speech before the silence, where that is due.
+    func judgeTurnEnd(_ context: SessionContext) {
+        guard let speechItemID, let turnDetector, turnDetector.isSpeaking,
+            turnDetector.judgesSound, analysed <= buffer.end,
+            endChecks.isDue(speechEnd: turnDetector.lastSpeechEnd, end: analysed)
+        else { return }
+        endChecks.handleAsked(speechEnd: turnDetector.lastSpeechEnd, end: analysed)
+        let start = max(speechStart, analysed - TurnEndEstimator.judgedSamples)
+        context.outputs.append(
+            .command(
+                .judgeTurnEnd(itemID: speechItemID, buffer.audio(in: start..<analysed))))
+    }
+
+    /// A turn model has answered, or nil where it could not.
+    func handleTurnEnd(probability: Float?) {
+        guard let turnDetector, endChecks.handleAnswer(speechEnd: turnDetector.lastSpeechEnd),
+            let probability
+        else { return }
+        self.turnDetector?.handleTurnEnd(
+            probability: probability,
+            speechMilliseconds: SampleRate.hz16000.milliseconds(
+                ofSamples: turnDetector.lastSpeechEnd - onset))
+    }
+
     /// All words of the speech in progress, or nil where they are not known, or the user has spoken
     /// on since.
     var wordsBeforeSilence: String? {
@@ -501,6 +527,7 @@ final class SpeechInput {
     private func forgetSpeech() {
         speechItemID = nil
         partial = nil
+        endChecks = TurnEndChecks()
         turnDetector?.reset()
         analysed = max(analysed, buffer.start)
     }

@@ -33,6 +33,12 @@ enum VoiceActivityKernel: String, CaseIterable, Sendable {
     var kernel: DenseKernel { DenseKernel(rawValue: rawValue) ?? .best }
 }
 
+/// A model that hears whether a turn is over.
+enum TurnModelChoice: String, CaseIterable, Sendable {
+    case none
+    case smartTurn = "smart-turn"
+}
+
 /// The values that the options of `parley serve` set.
 struct ServeSettings: Sendable {
     /// How log lines look.
@@ -45,6 +51,8 @@ struct ServeSettings: Sendable {
     var recognizerLanguages: [LanguageCode] = [.english]
     /// Which embedded voice speaks by default.
     var voiceEngine = VoiceEngine.natural
+    /// What hears whether a turn is over.
+    var turnModel = TurnModelChoice.none
     /// How voice activity detection is computed.
     var voiceActivityKernel = VoiceActivityKernel.auto
     /// Agents by their names.
@@ -95,6 +103,12 @@ struct ServeSettings: Sendable {
             voice, or flite. Where the natural voice is not installed, flite speaks. The other \
             names are always flite's. docs/speech.md has the names, and the licence of the natural \
             voice.
+            """),
+        .choice(
+            "turn-model", \.turnModel,
+            """
+            A model that hears whether a turn is over, for semantic_vad in languages whose words \
+            Parley does not know: none, or Smart Turn, which `make smart-turn` installs.
             """),
         .choice(
             "voice-activity-kernel", \.voiceActivityKernel,

@@ -43,6 +43,7 @@ struct ServerParts {
             recognizer: try Self.recognizer(settings, models, voiceActivity, logger),
             synthesizer: Self.synthesizer(settings, models, logger),
             toolServers: try Self.toolServers(settings))
+        agents.turnModel = try Self.turnModel(settings, models)
         agents.page = Self.page(settings.language)
         agents.page.voices =
             if let embedded = agents.synthesizer as? EmbeddedSynthesizer {
@@ -153,6 +154,19 @@ struct ServerParts {
                 streams: settings.speech.streamsTranscription)
         }
         return try embeddedRecognizer(settings, models, voiceActivity, logger)
+    }
+
+    private static func turnModel(
+        _ settings: ServeSettings, _ models: ModelsFolder
+    ) throws(CommandFailure) -> (any TurnEndModel)? {
+        guard settings.turnModel == .smartTurn else { return nil }
+        let model = SmartTurn(modelsDirectory: models.path)
+        if let missing = model.missingFile {
+            throw CommandFailure(
+                description:
+                    "turn-model: Smart Turn is not installed; run `make smart-turn` (\(missing))")
+        }
+        return model
     }
 
     private static func synthesizer(

@@ -234,6 +234,12 @@ private struct ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesize
         try await host.compute { Transcript("\(try utterance.samples().count) samples") }
     }
 
+    func probability(
+        ofEndAfter audio: HeardAudio, on host: any AgentHost
+    ) async throws -> Float {
+        try await host.compute { Float(try audio.samples().count) / 4 }
+    }
+
     func speak(
         _ request: SpeechRequest, on host: any AgentHost,
         emit: @Sendable (SpeechChunk) async throws -> Void
@@ -250,6 +256,10 @@ private struct ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesize
                 try await emit(SpeechChunk(samples: samples, rate: .hz16000))
             })
     }
+}
+
+extension ScriptedAgents: TurnEndModel {
+    func prepare(on host: any AgentHost) async {}
 }
 
 @Suite struct AgentLinkTests {
@@ -269,9 +279,10 @@ private struct ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesize
             gate = ShardGate(executor: executor, at: .milliseconds(0))
             let host = ShardAgentHost(gate: gate, pool: pool, upstream: nil)
             let agents = ScriptedAgents(journal: journal)
-            let set = AgentSet(
+            var set = AgentSet(
                 model: agents, recognizer: hasSpeech ? agents : nil,
                 synthesizer: hasSpeech ? agents : nil)
+            set.turnModel = hasSpeech ? agents : nil
             link = AgentLink(agents: set, host: host, gate: gate, logger: log.logger)
         }
 
@@ -303,6 +314,8 @@ private struct ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesize
                 "\(id) failed \(error.code)"
             case .hypothesis(let id, let text, _): "\(id) hypothesis \(text)"
             case .hypothesisFailed(let id): "\(id) no hypothesis"
+            case .turnEnd(let id, let probability):
+                probability.map { "\(id) \($0)" } ?? "\(id) no judgement"
             case .modelDelta(let id, let delta): "\(id) \(delta)"
             case .modelFinished(let id): "\(id) finished"
             case .speech(let id, let chunk): "\(id) speech \(chunk.samples.count)"
@@ -412,6 +425,16 @@ private struct ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesize
             busy.perform(.transcribe(itemID: "i2", words))
             #expect(busy.step() == ["i1 no hypothesis", "i2 transcript 3 samples"])
             #expect(busy.work.running.isEmpty && busy.link.runningTasks == 0)
+        }
+    }
+
+    @Test func judgesTurnEndsOnlyWhereWorkersAreFree() {
+        let audio = HeardAudio(samples: [1, 2, 3])
+        for (isBusy, answer) in [(false, "i1 0.75"), (true, "i1 no judgement")] {
+            let bench = Bench(pool: InlineComputePool(isBusy: isBusy))
+            bench.perform(.judgeTurnEnd(itemID: "i1", audio))
+            #expect(bench.step() == [answer])
+            #expect(bench.work.running.isEmpty && bench.link.runningTasks == 0)
         }
     }
 
