@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs missing Debian packages. It needs root only if some are missing.
 #
-#   setup-apt.sh GROUP…      with the groups build, test, firefox, network, peers, cluster and
-#                            brain, listed below
+#   setup-apt.sh GROUP…      with the groups build, test, speech, firefox, network, peers, cluster
+#                            and brain, listed below
 source "$(dirname "$0")/common.sh"
 
 # To build and run the server.
@@ -42,6 +42,14 @@ test=(
     rollup                   # bundles parley.js, too
     shellcheck               # lints these scripts
     sox                      # turns those recordings into WAV files
+)
+
+# What people said in other languages, for `make turn-table` as well.
+speech=(
+    asterisk-core-sounds-es-wav  # Spanish
+    asterisk-core-sounds-fr-wav  # French
+    asterisk-core-sounds-it-wav  # Italian
+    asterisk-core-sounds-ru-wav  # Russian
 )
 
 # For the long browser tests as well.
@@ -91,6 +99,7 @@ for group in "$@"; do
     case $group in
         build) packages+=("${build[@]}") ;;
         test) packages+=("${test[@]}") ;;
+        speech) packages+=("${speech[@]}") ;;
         firefox) packages+=("${firefox[@]}") ;;
         network) packages+=("${network[@]}") ;;
         peers) packages+=("${peers[@]}") ;;

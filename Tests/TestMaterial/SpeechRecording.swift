@@ -12,6 +12,21 @@ package struct SpeechRecording: Sendable {
     /// Creates a recording of samples at 16 kHz.
     package init(samples: [Int16]) { self.samples = samples }
 
+    /// Reads a WAV file, one channel of it, at any rate.
+    package init(wav path: String) throws {
+        guard let data = FileManager.default.contents(atPath: path) else {
+            throw CocoaError(.fileReadNoSuchFile, userInfo: [NSFilePathErrorKey: path])
+        }
+        let file = try WAVFile(parsing: [UInt8](data))
+        var resampler = try Resampler(from: file.rate, to: .hz16000)
+        var output = [Int16](
+            repeating: 0, count: resampler.maxOutputSamples(for: file.samples.count))
+        let count = file.samples.withUnsafeBufferPointer { input in
+            output.withUnsafeMutableBufferPointer { resampler.process(input, into: $0) }
+        }
+        samples = Array(output[..<count])
+    }
+
     /// "go forward ten meters", 2.8 s.
     package static let goForward = load("goforward.raw")
 

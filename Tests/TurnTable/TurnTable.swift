@@ -68,6 +68,11 @@ struct TurnTable: Sendable {
             return try await RoomTable(model: model, recognizer: table.recognizer, host: host)
                 .print()
         }
+        let pauseTable = PauseTable(
+            finder: TurnEvents(
+                voiceActivity: model, recognizer: CachedRecognizer(table.recognizer, host: host),
+                turnModel: SmartTurn(modelsDirectory: models)))
+        if CommandLine.arguments.contains("--pauses") { return try await pauseTable.print() }
         let recordings = try PausedSpeech.recordings()
         let synthesized = try await PausedSpeech.synthesized(on: host)
         if CommandLine.arguments.contains("--prosody") {
@@ -76,6 +81,7 @@ struct TurnTable: Sendable {
             ProsodyFit(synthesized, mixes: [.clean]).report("The embedded voice, clean")
             return
         }
+        try await pauseTable.print()
         var sections = [
             Section(title: "Human recordings", speech: recordings, pauses: pauses),
             Section(title: "The embedded voice", speech: synthesized, pauses: pausesInNoise),

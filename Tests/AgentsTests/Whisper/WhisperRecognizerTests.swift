@@ -41,7 +41,7 @@ import Testing
 
     @Test(arguments: french)
     func hearsFrench(prompt: String, words: String) async throws {
-        let samples = try SpokenPrompts.samples(of: [prompt], language: .french)
+        let samples = try SpokenPrompts.samples(of: [prompt], in: "fr")
         for language in [nil, "fr", "fr-CA"] {
             let transcript = try await heard(samples, language: language)
             #expect(transcript.language == "fr")
@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test func choosesAmongTheLanguagesThatAreNamed() async throws {
-        let samples = try SpokenPrompts.samples(of: ["agent-newlocation"], language: .french)
+        let samples = try SpokenPrompts.samples(of: ["agent-newlocation"], in: "fr")
         let others = LanguageRecognizer(
             languages: ["it", "ru"], single: [:], whisper: Self.whisper)
         let transcript = try await heard(samples, by: others)
@@ -77,7 +77,7 @@ import Testing
         var samples: [Int16] = []
         while samples.count < 20 * 16_000 {
             for prompt in prompts {
-                samples += try SpokenPrompts.samples(of: [prompt], language: .french) + pause
+                samples += try SpokenPrompts.samples(of: [prompt], in: "fr") + pause
             }
         }
         let text = try await heard(samples, language: "fr").text.lowercased()
@@ -95,7 +95,7 @@ import Testing
 
     /// Other sessions' jobs run between, and a cancellation takes effect.
     @Test func worksInPieces() async throws {
-        let samples = try SpokenPrompts.samples(of: ["agent-newlocation"], language: .french)
+        let samples = try SpokenPrompts.samples(of: ["agent-newlocation"], in: "fr")
         let host = CountingHost()
         _ = try await heard(samples, language: "fr", by: Self.whisper, on: host)
         let pieces = host.pieces
