@@ -141,7 +141,10 @@ package struct TurnEndEstimator {
     /// The silence, in milliseconds, that ends a turn.
     package func wait(after evidence: Evidence, patience: Patience = .usual) -> Int {
         guard evidence.ending != .unfinished else { return rule.timeout }
-        return rule.wait(score: Self.score(of: evidence), patience: patience)
+        // Words that are not known yet may want another, so they are waited for.
+        let isHasty = evidence.ending == nil && patience == .brief
+        return rule.wait(
+            score: Self.score(of: evidence), patience: isHasty ? .usual : patience)
     }
 
     /// How a transcript ends, or nil where it holds no word.

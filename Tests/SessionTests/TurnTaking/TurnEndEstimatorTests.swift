@@ -129,13 +129,17 @@ extension TurnEndEstimator.Evidence {
     @Test func patienceScalesAWaitWithinItsTimeout() {
         for eagerness in TurnDetectionParameters.Eagerness.allCases {
             let estimator = TurnEndEstimator(eagerness: eagerness)
-            for ending in [TurnEndEstimator.Ending.question, .sentence, .open, .number, nil] {
+            for ending in [TurnEndEstimator.Ending.question, .sentence, .open, .number] {
                 let waits = Patience.allCases.map {
                     estimator.wait(after: .init(ending), patience: $0)
                 }
                 #expect(waits == waits.sorted() && Set(waits).count == 3)
                 #expect(waits[2] <= estimator.rule.timeout)
             }
+            // Words that are not known are waited for.
+            #expect(
+                estimator.wait(after: .init(nil), patience: .brief)
+                    == estimator.wait(after: .init(nil)))
             // Words that want another do so whatever was asked.
             for patience in Patience.allCases {
                 #expect(
