@@ -122,7 +122,7 @@ extension VoiceSession {
             case .unchanged:
                 weighInterruption(speechInput, at: now)
                 hypothesize(speechInput)
-                if context.hasTurnModel, !parameters.languageRules.knowsTurnEnds {
+                if context.hasTurnModel, !languageRules.knowsTurnEnds {
                     speechInput.judgeTurnEnd(context)
                 }
             case .awaited: return

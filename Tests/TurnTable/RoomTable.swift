@@ -85,7 +85,7 @@ struct RoomTable: Sendable {
 
     /// Five keys a second at random, as a fast typist strikes them.
     private static func typing() throws -> [Int16] {
-        let folder = "/usr/share/bucklespring/wav"
+        let folder = "/usr/share/buckle/wav"
         let keys = try names(in: folder, "bucklespring-data").prefix(60).map {
             try recording(folder + "/" + $0)
         }

@@ -11,17 +11,34 @@ import Session
 
 /// A built-in agent without a model, which guides a user through Parley.
 public struct GuideAgent: LanguageModel {
-    /// The pause between two numbers of a count. 600 ms: about as slow as a person counts.
-    static let countingPause = Duration.milliseconds(600)
+    /// The pause between two numbers of a count. 250 ms: half as long as a voice takes to say one, so that
+    /// its words are always there, and no silence comes between two. A count in text is still slow enough
+    /// to be interrupted.
+    static let countingPause = Duration.milliseconds(250)
     /// Messages before the last in which the guide looks for an interrupted reply to go on with. The
     /// limit is 64: 32 turns and replies, as in a count of a hundred that is interrupted at every third
     /// number. A conversation may have thousands, and the event loop waits for the guide.
     static let maxMessagesBack = 64
 
-    private let wallSeconds: @Sendable () -> Int
+    /// What a reply may depend on beside the request.
+    struct Facts {
+        /// Seconds since 1970.
+        var wallSeconds: Int
+        /// Codes (ISO 639-1) of what the server's recogniser hears.
+        var languages = ["en"]
+    }
 
-    /// - Parameter wallSeconds: seconds since 1970.
-    public init(wallSeconds: @escaping @Sendable () -> Int) { self.wallSeconds = wallSeconds }
+    private let wallSeconds: @Sendable () -> Int
+    private let languages: [String]
+
+    /// - Parameters:
+    ///   - languages: codes (ISO 639-1) of what the server's recogniser hears, the most expected one
+    ///     first. Empty: it is not known.
+    ///   - wallSeconds: seconds since 1970.
+    public init(languages: [String] = ["en"], wallSeconds: @escaping @Sendable () -> Int) {
+        self.languages = languages
+        self.wallSeconds = wallSeconds
+    }
 
     /// The guide's reaction to a request.
     enum Step: Equatable {
@@ -38,7 +55,8 @@ public struct GuideAgent: LanguageModel {
         reply: @Sendable (ModelDelta) async throws -> Void
     ) async throws {
         let inputTokens = DemoAgent.inputTokens(of: request)
-        switch Self.step(for: request, wallSeconds: wallSeconds()) {
+        let facts = Facts(wallSeconds: wallSeconds(), languages: languages)
+        switch Self.step(for: request, facts) {
         case .call(let call):
             try await reply(.functionCallStarted(callID: call.callID, name: call.name))
             try await reply(.functionCallArguments(call.arguments))
@@ -60,15 +78,15 @@ public struct GuideAgent: LanguageModel {
     }
 
     /// The reaction to a request.
-    static func step(for request: ModelRequest, wallSeconds: Int) -> Step {
+    static func step(for request: ModelRequest, _ facts: Facts) -> Step {
         let last = request.messages.last {
             if case .system = $0 { false } else { true }
         }
         guard let last else { return .say(GuideReplies.greeting) }
         switch last {
-        case .user(let text): return step(for: text, request, wallSeconds)
+        case .user(let text): return step(for: text, request, facts)
         case .userParts(let parts):
-            return step(for: DemoAgent.text(of: parts), request, wallSeconds)
+            return step(for: DemoAgent.text(of: parts), request, facts)
         case .userAudio: return .say(GuideReplies.nothing)
         case .functionOutput(let callID, let output):
             return .say(answer(toOutput: output, of: callID, in: request))
@@ -77,7 +95,7 @@ public struct GuideAgent: LanguageModel {
     }
 
     private static func step(
-        for text: String, _ request: ModelRequest, _ wallSeconds: Int
+        for text: String, _ request: ModelRequest, _ facts: Facts
     ) -> Step {
         // The client has asked for a call, of any function or of this one.
         if request.toolChoice != ToolChoice.auto, let call = DemoToolUse.call(for: request) {
@@ -90,16 +108,17 @@ public struct GuideAgent: LanguageModel {
         case .latency: return look(with: .readLatency, for: request)
         case .time:
             if let call = clockCall(for: request) { return .call(call) }
-            return .say(GuideReplies.time(wallSeconds))
+            return .say(GuideReplies.time(facts.wallSeconds))
         case .count(let count):
             return .say(GuideReplies.counted(count), pause: countingPause)
-        case .goOn: return goOn(request.messages, wallSeconds)
+        case .goOn: return goOn(request.messages, facts)
         case .again:
             return .say(lastReply(in: request.messages) ?? GuideReplies.nothingToRepeat)
         case .identity: return .say(withInstructionsNote(GuideReplies.identity, request))
         case .unknown:
             if let call = callOfClient(request) { return .call(call) }
             return .say(withInstructionsNote(GuideReplies.unknown(heard), request))
+        case .languages: return .say(GuideReplies.languages(facts.languages))
         case .parley: return .say(GuideReplies.parley)
         case .maker: return .say(GuideReplies.maker)
         case .abilities: return .say(GuideReplies.abilities)
@@ -183,7 +202,7 @@ public struct GuideAgent: LanguageModel {
     }
 
     /// Goes on with the reply that was interrupted last, also where complete ones followed it.
-    private static func goOn(_ messages: [ModelMessage], _ wallSeconds: Int) -> Step {
+    private static func goOn(_ messages: [ModelMessage], _ facts: Facts) -> Step {
         let recent = messages.suffix(maxMessagesBack + 1)
         for index in recent.indices.reversed() {
             guard let asked = recent[index].userText else { continue }
@@ -195,7 +214,7 @@ public struct GuideAgent: LanguageModel {
                     return .say(GuideReplies.counted(rest), pause: countingPause)
                 }
             default:
-                if let rest = rest(ofReplyTo: asked, heardIn: since, wallSeconds) {
+                if let rest = rest(ofReplyTo: asked, heardIn: since, facts) {
                     return .say(rest)
                 }
             }
@@ -236,10 +255,10 @@ public struct GuideAgent: LanguageModel {
     /// cut off. Nil means that the whole was heard, that no part was, or that the reply is no fixed
     /// one.
     private static func rest(
-        ofReplyTo asked: String, heardIn messages: ArraySlice<ModelMessage>, _ wallSeconds: Int
+        ofReplyTo asked: String, heardIn messages: ArraySlice<ModelMessage>, _ facts: Facts
     ) -> String? {
         let again = ModelRequest(model: "", messages: [])
-        guard case .say(let reply, nil) = step(for: asked, again, wallSeconds) else { return nil }
+        guard case .say(let reply, nil) = step(for: asked, again, facts) else { return nil }
         var rest = reply.split(whereSeparator: \.isWhitespace)[...]
         var isBegun = false
         for case .assistant(let text) in messages where text.hasPrefix(rest.first ?? "") {

@@ -8,6 +8,7 @@ enum GuideIntent: Equatable {
     case greeting, farewell, thanks, wellbeing
     case identity, parley, maker, abilities, interruption
     case sessions, memory, latency, time
+    case languages
     case ownModel
     case count(SpokenCount)
     /// The last reply again, or what an interruption has cut off.
@@ -160,6 +161,22 @@ enum GuideIntent: Equatable {
                     "today is date", "time is it", "the clock", "what is today",
                 ]
             ], lacks: ["first", "last", "all the time", "every"], maxWords: 10),
+        Rule(
+            intent: .languages,
+            needs: [
+                ["language", "languages"],
+                ["which", "what", "how many", "other", "speak", "hear", "understand", "know"],
+            ], lacks: modelWords + ["programming", "written in"], maxWords: 12),
+        Rule(
+            intent: .languages,
+            needs: [
+                ["do you speak", "can you speak", "do you understand", "can you understand"],
+                [
+                    "english", "french", "german", "italian", "spanish", "portuguese", "russian",
+                    "chinese", "japanese", "korean", "dutch", "polish", "turkish", "arabic",
+                    "hindi", "swedish", "ukrainian", "foreign",
+                ],
+            ], maxWords: 10),
         Rule(
             intent: .identity,
             needs: [

@@ -22,7 +22,7 @@ enum GuideReplies {
     static let abilities =
         "I explain Parley, count, and tell the time. I look up how many sessions are open, how much "
         + "memory yours takes, and how long my last answer took. I also say how to plug in a real "
-        + "model."
+        + "model, and in which languages I hear you."
     static let interruption =
         "Yes, at any time. Say count to twenty, and speak while I count: I stop, and I know which "
         + "numbers you have heard."
@@ -61,6 +61,36 @@ enum GuideReplies {
     /// Numbers, each a word of the reply.
     static func counted(_ count: SpokenCount) -> String {
         count.numbers.map(String.init).joined(separator: ", ") + "."
+    }
+
+    // MARK: Languages
+
+    /// The names of languages whose speech may be recognised, by their codes (ISO 639-1).
+    private static let languageNames = [
+        "ar": "Arabic", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek",
+        "en": "English", "es": "Spanish", "fi": "Finnish", "fr": "French", "he": "Hebrew",
+        "hi": "Hindi", "hu": "Hungarian", "it": "Italian", "ja": "Japanese", "ko": "Korean",
+        "nl": "Dutch", "no": "Norwegian", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian",
+        "ru": "Russian", "sv": "Swedish", "tr": "Turkish", "uk": "Ukrainian", "vi": "Vietnamese",
+        "zh": "Chinese",
+    ]
+
+    /// In which languages the server hears its users.
+    /// - Parameter codes: of those languages, the most expected one first. Empty: it is not known.
+    static func languages(_ codes: [String]) -> String {
+        let known = codes.compactMap { languageNames[$0] }
+        guard known != ["English"] else {
+            return "I hear and speak English. Run make languages, and start the server with the "
+                + "option recognizer languages: then it hears others, too, and an agent of your "
+                + "own answers in them."
+        }
+        guard !known.isEmpty, known.count == codes.count else {
+            return "I speak English. Which languages the server hears is up to its recogniser."
+        }
+        let last = known.dropLast().isEmpty ? "" : " and "
+        let list = known.dropLast().joined(separator: ", ") + last + (known.last ?? "")
+        return "The server hears \(list). I know English only: an agent of your own answers in "
+            + "the others."
     }
 
     // MARK: Time

@@ -35,7 +35,12 @@ extension ServerParts {
         guard !providers.isEmpty else {
             switch language.demoAgent {
             case .echo: return DemoAgent()
-            case .guide: return GuideAgent(wallSeconds: { time(nil) })
+            case .guide:
+                // A service hears what it hears.
+                let languages =
+                    settings.speech.transcriptionURL == nil
+                    ? settings.recognizerLanguages.map(\.description) : []
+                return GuideAgent(languages: languages, wallSeconds: { time(nil) })
             }
         }
         return ModelRouter(

@@ -22,7 +22,7 @@ import Testing
     }
 
     private func step(_ request: ModelRequest) -> GuideAgent.Step {
-        GuideAgent.step(for: request, wallSeconds: Self.wallSeconds)
+        GuideAgent.step(for: request, .init(wallSeconds: Self.wallSeconds))
     }
 
     private func said(_ messages: [ModelMessage], instructions: String = "") -> String {
@@ -34,6 +34,23 @@ import Testing
     }
 
     // MARK: Facts
+
+    @Test(arguments: [
+        (["en"], "I hear and speak English. Run make languages"),
+        (["en", "fr", "it"], "The server hears English, French and Italian. I know English only"),
+        (["de"], "The server hears German. I know English only"),
+        ([], "I speak English. Which languages the server hears is up to its recogniser."),
+        (["en", "haw"], "I speak English. Which languages the server hears"),
+    ])
+    func saysInWhichLanguagesTheServerHears(codes: [String], beginning: String) {
+        let asked = ModelRequest(model: "", messages: [.user("In which languages?")])
+        let step = GuideAgent.step(for: asked, .init(wallSeconds: 0, languages: codes))
+        guard case .say(let text, nil) = step else {
+            Issue.record("\(step)")
+            return
+        }
+        #expect(text.hasPrefix(beginning))
+    }
 
     @Test(arguments: [
         ("How many sessions are open?", "parley__count_sessions"),

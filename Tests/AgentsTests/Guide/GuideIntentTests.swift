@@ -47,6 +47,21 @@ import Testing
             ])
     }
 
+    @Test func questionsForLanguages() {
+        expect(
+            .languages,
+            of: [
+                "In which languages?", "What languages do you speak?",
+                "Which languages do you understand?", "How many languages do you know?",
+                "Do you speak French?", "Can you understand German?",
+                "Can I speak another language? Which?",
+            ])
+        expect(.identity, of: ["Which language model are you?"])
+        for other in ["What programming language are you written in?", "I like languages."] {
+            #expect(GuideIntent(of: other) != .languages, "\(other)")
+        }
+    }
+
     @Test func questionsForTheTime() {
         expect(
             .time,
