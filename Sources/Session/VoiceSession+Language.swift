@@ -28,7 +28,7 @@ extension VoiceSession {
     /// Handles the language of a whole utterance.
     /// - Parameter heard: nil where the recogniser does not tell it, or has told it with a hypothesis.
     func noteLanguage(_ heard: String?, of text: String, _ awaited: AwaitedTranscript) {
-        guard heardLanguage.settled == nil else { return }
+        guard heardLanguage.settled == nil, TranscriptWords.has(in: text) else { return }
         heardLanguage.hear(heard)
         heardLanguage.settle(
             words: text.split(separator: " ").count,
@@ -40,7 +40,8 @@ extension VoiceSession {
     /// text: there the voice speaks as well as it can.
     private var languageWithoutVoice: String? {
         guard playbackControl == .events, let spoken = context.voiceLanguages,
-            let language = language.map(Phrase.primary), !spoken.contains(language)
+            let language = language.map(Phrase.primary), language.utf8.count == 2,
+            !spoken.contains(language)
         else { return nil }
         return language
     }

@@ -122,7 +122,9 @@ extension VoiceSession {
             case .unchanged:
                 weighInterruption(speechInput, at: now)
                 hypothesize(speechInput)
-                if context.hasTurnModel, !languageRules.knowsTurnEnds {
+                if context.hasTurnModel, speechInput.speechItemID != nil,
+                    !languageRules.knowsTurnEnds
+                {
                     speechInput.judgeTurnEnd(context)
                 }
             case .awaited: return
@@ -162,8 +164,8 @@ extension VoiceSession {
         }
     }
 
-    /// Chooses how long the end of the speech that begins is waited for.
-    private func choosePatience(for speechInput: SpeechInput) {
+    /// Chooses how long the end of the speech in progress is waited for.
+    func choosePatience(for speechInput: SpeechInput) {
         guard speechInput.turnDetector?.judgesSound == true else { return }
         switch parameters.turnDetection?.patience ?? context.limits.patience {
         case .brief: speechInput.expect(.brief, followsWords: false)

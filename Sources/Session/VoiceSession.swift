@@ -493,6 +493,14 @@ public final class VoiceSession: SessionCore {
         parameterBytes = UInt32(clamping: ownBytes)
         isKindSettled = true
         speechInput?.handleUpdate(from: before, to: updated, context)
+        if before.transcription?.languageHint != updated.transcription?.languageHint {
+            heardLanguage = HeardLanguage()
+        }
+        if before.turnDetection != updated.turnDetection, let speechInput,
+            speechInput.speechItemID != nil
+        {
+            choosePatience(for: speechInput)
+        }
         if updated.turnDetection?.interruptResponse != true { playback?.forgetSpeech(at: now) }
         if updated.turnDetection == nil, before.turnDetection != nil { announceSpeechStopped() }
         if before.turnDetection == nil, updated.turnDetection != nil { announceSpeechStarted() }

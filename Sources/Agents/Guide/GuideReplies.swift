@@ -79,7 +79,7 @@ enum GuideReplies {
     /// - Parameter codes: of those languages, the most expected one first. Empty: it is not known.
     static func languages(_ codes: [String]) -> String {
         let known = codes.compactMap { languageNames[$0] }
-        guard known != ["English"] else {
+        guard codes != ["en"] else {
             return "I hear and speak English. Run make languages, and start the server with the "
                 + "option recognizer languages: then it hears others, too, and an agent of your "
                 + "own answers in them."

@@ -302,7 +302,7 @@ final class ReplyPlayback {
         let decision = judge.handleWords(
             judgement, of: itemID,
             lasting: SampleRate.hz16000.samples(inMilliseconds: milliseconds),
-            isAnswer: core.activeResponse == nil || isAtEndOfQuestion(at: now), rules)
+            isAnswer: mayBeAnswered(at: now), rules)
         if decision == .interrupt {
             interrupt(at: now)
             return true
@@ -379,10 +379,13 @@ final class ReplyPlayback {
         return (text, heard.utf8.count)
     }
 
-    /// Whether the reply's last words are being heard, and they ask something: a user who knows the
-    /// question answers before it is over.
-    private func isAtEndOfQuestion(at now: Instant) -> Bool {
-        guard let (text, heard) = heardItem(at: now) else { return false }
+    /// Whether short words may be more than a nod: there is no reply, nothing of it is heard yet, or
+    /// its last words are being heard, and they ask something. A user who knows the question answers
+    /// before it is over.
+    private func mayBeAnswered(at now: Instant) -> Bool {
+        guard core.activeResponse != nil, let (text, heard) = heardItem(at: now) else {
+            return true
+        }
         return text.utf8.count - heard <= Self.answeredBytes && TurnEndEstimator.asks(text)
     }
 

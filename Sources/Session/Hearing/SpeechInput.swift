@@ -400,7 +400,8 @@ final class SpeechInput {
     ///   - wordsUse: the purpose of words while they are spoken, or nil where they are not wanted.
     ///   - hints: the client's hints for recognising them.
     func hypothesize(
-        wordsUse: HypothesisUse?, hints: TranscriptionParameters?, _ context: SessionContext
+        wordsUse: HypothesisUse?, hints: @autoclosure () -> TranscriptionParameters?,
+        _ context: SessionContext
     ) {
         guard let speechItemID, let turnDetector, turnDetector.isSpeaking else { return }
         partial?.withdrawIfOutrun(
@@ -417,7 +418,7 @@ final class SpeechInput {
             .command(
                 .hypothesize(
                     itemID: speechItemID,
-                    Utterance(audio: audio, hints: hints, after: partial.earlier),
+                    Utterance(audio: audio, hints: hints(), after: partial.earlier),
                     next.isPause ? .probableTranscript : wordsUse ?? .display)))
     }
 
@@ -448,9 +449,8 @@ final class SpeechInput {
 
     /// A turn model has answered, or nil where it could not.
     func handleTurnEnd(probability: Float?) {
-        guard let turnDetector, endChecks.handleAnswer(speechEnd: turnDetector.lastSpeechEnd),
-            let probability
-        else { return }
+        let isNewest = endChecks.handleAnswer(speechEnd: turnDetector?.lastSpeechEnd)
+        guard isNewest, let turnDetector, let probability else { return }
         self.turnDetector?.handleTurnEnd(
             probability: probability,
             speechMilliseconds: SampleRate.hz16000.milliseconds(

@@ -21,7 +21,7 @@ extension LanguageRules {
                 "est", "sont", "suis", "es", "était", "a", "ai", "ont", "as", "avez", "peut",
                 "peux", "veux", "voudrais", "dois", "doit", "faut", "si", "donc", "puis", "alors",
                 "ça", "tu", "nous", "vous", "me", "te", "se", "lui", "y", "plus", "moins", "trop",
-                "bien", "pas", "dont", "où",
+                "bien", "dont", "où",
             ],
             questionWords: [
                 "où", "quand", "comment", "pourquoi", "combien", "qui", "quoi", "quel", "quelle",

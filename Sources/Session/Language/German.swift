@@ -19,7 +19,7 @@ extension LanguageRules {
                 "der", "die", "das", "ein", "eine", "einen", "einer", "in", "seit", "ist", "sind",
                 "war", "waren", "bin", "bist", "hat", "habe", "haben", "wird", "werde", "werden",
                 "kann", "können", "muss", "müssen", "soll", "will", "möchte", "noch", "nur", "sehr",
-                "denn", "also", "dann", "wie", "was", "wo", "wer", "nicht",
+                "denn", "also", "dann", "wie", "was", "wo", "wer",
             ],
             questionWords: [
                 "was", "wer", "wen", "wem", "wessen", "welche", "welcher", "welches", "welchen",

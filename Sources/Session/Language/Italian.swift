@@ -8,8 +8,8 @@ extension LanguageRules {
                 "il", "lo", "la", "i", "gli", "le", "un", "del", "dello", "della", "dei", "degli",
                 "delle", "al", "allo", "alla", "ai", "agli", "alle", "dal", "dallo", "dalla", "nel",
                 "nello", "nella", "nei", "negli", "nelle", "sul", "sullo", "sulla", "e", "ed", "o",
-                "oppure", "ma", "perché", "poiché", "che", "se", "quando", "mentre", "molto", "mio",
-                "tuo", "suo", "ehm", "eh", "mmm",
+                "oppure", "ma", "perché", "poiché", "che", "se", "quando", "mentre",
+                "tuo", "ehm", "eh", "mmm",
             ],
             wantMoreOutsideQuestions: [
                 "di", "a", "da", "in", "con", "su", "per", "tra", "fra", "senza", "verso", "sopra",

@@ -46,30 +46,28 @@ package final class LanguageRules: Sendable {
         questions: QuestionWords(), clauses: english.clauses,
         millisecondsPerByte: english.millisecondsPerByte)
 
+    /// The languages that have rules of their own, by their codes (ISO 639-1).
+    private static let byCode = [
+        "en": english, "fr": french, "de": german, "it": italian, "pt": portuguese, "ru": russian,
+        "es": spanish,
+    ]
     /// All rules but the common ones.
-    static let all = [english, french, german, italian, portuguese, russian, spanish]
+    static let all = Array(byCode.values)
 
     /// The rules for a language.
     /// - Parameter language: as a client names it, such as "en-GB". Where nil, it is not known, and
-    ///   the rules are those of English, which the embedded recogniser hears.
+    ///   the rules are those of English.
     package static func rules(for language: String?) -> LanguageRules {
         guard let language else { return english }
-        return switch Phrase.primary(language) {
-        case "en": english
-        case "fr": french
-        case "de": german
-        case "it": italian
-        case "pt": portuguese
-        case "ru": russian
-        case "es": spanish
-        default: common
-        }
+        return byCode[Phrase.primary(language)] ?? common
     }
 
-    /// Numbers that are spelt out, in all languages: a record does not tell the language of a
-    /// number.
-    static let spokenNumbers = all.reduce(into: Set<String>()) {
-        $0.formUnion($1.turnEnds.numbers.union($1.turnEnds.roundNumbers))
+    /// The languages in which a word is a number, a bit each: a record does not tell its language.
+    static let numberLanguages = all.enumerated().reduce(into: [String: UInt8]()) { bits, rules in
+        let ends = rules.element.turnEnds
+        for word in ends.numbers.union(ends.roundNumbers) {
+            bits[word, default: 0] |= 1 << rules.offset
+        }
     }
 }
 

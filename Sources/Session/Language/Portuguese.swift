@@ -8,7 +8,7 @@ extension LanguageRules {
                 "os", "ao", "aos", "do", "da", "dos", "das", "no", "na", "nos", "nas", "num",
                 "numa", "pelo", "pela", "meu", "minha", "meus", "minhas", "seu", "sua", "seus",
                 "suas", "e", "ou", "mas", "porque", "embora", "que", "se", "quando", "enquanto",
-                "muito", "eh", "hum", "ãh",
+                "eh", "hum", "ãh",
             ],
             wantMoreOutsideQuestions: [
                 "de", "em", "com", "por", "para", "pra", "sem", "sobre", "entre", "até", "desde",
@@ -17,8 +17,8 @@ extension LanguageRules {
             wantMoreAfter: ["depois": ["e"], "então": ["e"], "aí": ["e"]],
             mayGoOn: [
                 "o", "a", "as", "um", "uma", "era", "eram", "foi", "tem", "tenho", "têm", "posso",
-                "pode", "quero", "quer", "queria", "preciso", "não", "mais", "pois", "depois",
-                "então", "aí", "este", "esta", "esse", "essa", "isso", "eu", "onde", "quem", "lhe",
+                "pode", "quero", "quer", "queria", "preciso", "mais", "pois", "depois",
+                "então", "aí", "este", "esta", "esse", "essa", "eu", "onde", "quem", "lhe",
             ],
             questionWords: [
                 "que", "quê", "qual", "quais", "quem", "onde", "aonde", "quando", "como", "quanto",

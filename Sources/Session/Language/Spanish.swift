@@ -6,8 +6,8 @@ extension LanguageRules {
         turnEnds: TurnEndWords(
             wantMore: [
                 "el", "los", "las", "un", "al", "del", "mi", "mis", "tu", "tus", "su", "sus", "y",
-                "e", "o", "u", "pero", "porque", "aunque", "sino", "ni", "que", "si", "cuando",
-                "mientras", "muy", "eh", "em", "este",
+                "e", "o", "u", "pero", "porque", "aunque", "sino", "ni", "que", "cuando",
+                "mientras", "muy", "eh", "em",
             ],
             wantMoreOutsideQuestions: [
                 "de", "a", "en", "con", "por", "para", "sin", "sobre", "entre", "hacia", "hasta",
@@ -18,7 +18,7 @@ extension LanguageRules {
             mayGoOn: [
                 "la", "una", "uno", "unos", "unas", "esta", "ese", "esa", "nuestro", "nuestra",
                 "era", "eran", "fue", "hay", "tengo", "tiene", "tienen", "puedo", "puede", "quiero",
-                "quiere", "quisiera", "necesito", "no", "más", "pues", "luego", "entonces", "donde",
+                "quiere", "quisiera", "necesito", "más", "pues", "luego", "entonces", "donde",
                 "quien", "yo", "bueno",
             ],
             questionWords: [

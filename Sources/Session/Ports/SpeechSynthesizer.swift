@@ -10,7 +10,7 @@ public struct SpeechRequest: Equatable, Sendable {
     public var voice: String
     /// Speaking rate, 0.25…1.5.
     public var speed: Double
-    /// The language of the conversation (ISO 639-1), if the client has named it.
+    /// The language of the conversation (ISO 639-1), if the client has named it or it was heard.
     public var language: String?
 
     /// Creates a request.

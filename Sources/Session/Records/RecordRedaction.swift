@@ -7,8 +7,8 @@ import Codec
 public enum RecordRedaction: String, CaseIterable, Sendable {
     /// Nothing.
     case none
-    /// Digits, and numbers that are spelt out in two English words or more, such as "four one two":
-    /// cards, accounts, telephones.
+    /// Digits, and numbers that are spelt out in two words or more of a language that LanguageRules
+    /// has, such as "four one two": cards, accounts, telephones.
     case digits
     /// All words, with the arguments and results of functions. Times, tokens and latencies stay.
     case text
@@ -110,33 +110,44 @@ public enum RecordRedaction: String, CaseIterable, Sendable {
 
     /// Each digit becomes `#`, and each word of a number of two words or more.
     private static func withoutNumbers(_ text: String) -> String {
-        var words: [(text: Substring, isNumber: Bool)] = []
+        var words: [(text: Substring, languages: UInt8)] = []
         var rest = text[...]
         while let first = rest.first {
             let isWord = first.isLetter
             let end = rest.firstIndex { $0.isLetter != isWord } ?? rest.endIndex
             let piece = rest[..<end]
-            let isNumber = isWord && LanguageRules.spokenNumbers.contains(piece.lowercased())
-            words.append((piece, isNumber))
+            let languages =
+                isWord ? LanguageRules.numberLanguages[piece.lowercased()] ?? 0 : 0
+            words.append((piece, languages))
             rest = rest[end...]
         }
         return words.indices.map { index in
-            let (piece, isNumber) = words[index]
-            guard isNumber else { return withoutDigits(piece) }
-            // Between two words is what separates them.
-            let hasNeighbour =
-                isNumberWord(index - 2, of: words, across: index - 1)
-                || isNumberWord(index + 2, of: words, across: index + 1)
-            return hasNeighbour ? "#" : String(piece)
+            let (piece, languages) = words[index]
+            guard languages != 0 else { return withoutDigits(piece) }
+            let isInNumber = [-1, 1].contains { isNumber(beside: index, $0, of: words) }
+            return isInNumber ? "#" : String(piece)
         }.joined()
     }
 
-    private static func isNumberWord(
-        _ index: Int, of words: [(text: Substring, isNumber: Bool)], across gap: Int
+    /// Whether a number word of the same language stands beside one, or behind an "and".
+    /// - Parameter step: 1: after it; −1: before it. Between two words is what separates them.
+    private static func isNumber(
+        beside index: Int, _ step: Int, of words: [(text: Substring, languages: UInt8)]
     ) -> Bool {
-        guard words.indices.contains(index) else { return false }
-        return words[index].isNumber && words[gap].text.allSatisfy { " ,-".contains($0) }
+        var place = index
+        for _ in 0..<2 {
+            let gap = place + step
+            place += 2 * step
+            guard words.indices.contains(place), words[gap].text.allSatisfy({ " ,-".contains($0) })
+            else { return false }
+            if words[place].languages & words[index].languages != 0 { return true }
+            guard ands.contains(words[place].text.lowercased()) else { return false }
+        }
+        return false
     }
+
+    /// The "and" within a number: "treinta y dos".
+    private static let ands: Set = ["and", "et", "y", "e", "и", "und"]
 
     private static func withoutDigits(_ piece: Substring) -> String {
         String(piece.map { $0.isNumber ? "#" : $0 })

@@ -6,12 +6,13 @@
 //      └──────────────────────────────────────────────────────────────────────────────┘
 //
 // The less certain its words are, the longer speech must last. Times from the onset, where
-// `min_interruption_ms` is 500 (the table of `make nod-table` is in LoadTests/results/turns.md):
+// `min_interruption_ms` is 500, for which PartialTranscript asks for words at these moments (the table of
+// `make nod-table` is in LoadTests/results/turns.md):
 //
 //              a command   two words   one word   three words
 //     any         500         500         500         500      and without words
-//     words       400         500         700         500
-//     strict      600          –           –         1,000
+//     words       400         500         650         500
+//     strict      650          –           –         1,000
 //
 // Speech that was over too soon may still turn out to have words: then it interrupts the reply that
 // was resumed, at what was heard by then.
@@ -50,9 +51,8 @@ struct InterruptionJudge {
             switch (rule, words) {
             case (.any, _): return minSamples
             case (.words, .command): return max(0, minSamples - step)
-            case (.words, .words(1)): return minSamples + 2 * step
+            case (.words, .words(1)), (.strict, .command): return minSamples + step * 3 / 2
             case (.words, .words): return minSamples
-            case (.strict, .command): return minSamples + step
             case (.strict, .words(3...)): return minSamples + 5 * step
             default: return nil
             }

@@ -2,7 +2,7 @@
 // picks up the loudspeaker, a command ("wait"), or other words. LanguageRules has assents and
 // commands. InterruptionJudge decides what follows.
 //
-// A recogniser repeats the words of a short sound ("yeah yeah yeah"). Each word counts once.
+// A recogniser repeats the words of a short sound ("yeah yeah yeah"). Of other words each counts once.
 
 import Codec
 
@@ -16,7 +16,7 @@ enum InterruptionWords {
         case backchannel
         /// Words of the reply itself.
         case echo
-        /// Words that begin with one that asks to stop, or objects.
+        /// Words that begin with one that asks to stop, objects, or asks a question.
         case command
         /// Anything else, with so many different words.
         case words(Int)
@@ -40,22 +40,20 @@ enum InterruptionWords {
     ) -> Judgement {
         let heard = words(of: TranscriptWords.spoken(transcript))
         guard !heard.isEmpty else { return .none }
-        var distinct: [String] = []
-        for word in heard where !distinct.contains(word) { distinct.append(word) }
-        if language.assents.cover(distinct[...], isWhole: isWhole) { return .backchannel }
+        if language.assents.cover(heard[...], isWhole: isWhole) { return .backchannel }
         let said = words(of: reply)
         let isEcho =
             commonWords(heard, said) * echoShare.of >= heard.count * echoShare.words
             && hasCommonRun(of: run, heard, said)
         if isEcho { return .echo }
-        return language.commands.contains(distinct[0]) ? .command : .words(distinct.count)
+        // "Okay, stop."
+        let first = heard.first { !language.assents.words.contains($0) } ?? heard[0]
+        let asks = language.turnEnds.questionWords.contains(first)
+        return asks || language.commands.contains(first) ? .command : .words(Set(heard).count)
     }
 
-    /// Words in small letters, without marks.
     private static func words(of text: String) -> [String] {
-        TextSteps.note(text.utf8.count)
-        return text.lowercased().split { !$0.isLetter && !$0.isNumber && $0 != "'" && $0 != "’" }
-            .prefix(maxWords).map(String.init)
+        Array(TranscriptWords.bare(text).prefix(maxWords))
     }
 
     /// Words that are looked at. 64: half a minute of speech, and the comparison stays cheap.

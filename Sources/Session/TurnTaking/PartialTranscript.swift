@@ -31,10 +31,10 @@ struct PartialTranscript {
     static let workFactor = 3
     /// The shortest interval between two hypotheses: 500 ms, one or two words.
     static let minInterval = 8_000
-    /// When words over a reply are heard first, in samples at 16 kHz from the onset: at 400, 500, 700
+    /// When words over a reply are heard first, in samples at 16 kHz from the onset: at 400, 500, 650
     /// and 1,000 ms, where InterruptionJudge asks for them. At 300 ms Moonshine invents words for
     /// 45% of nods.
-    private static let decisiveMoments = [6_400, 8_000, 11_200, 16_000]
+    private static let decisiveMoments = [6_400, 8_000, 10_400, 16_000]
     /// Silence after which speech has probably ended: 200 ms. The detector calls the last soft
     /// consonant silence; less would cut it off.
     static let pauseSilence = 3_200
@@ -47,11 +47,6 @@ struct PartialTranscript {
     struct Hypothesis {
         let snapshot: Snapshot
         let text: String
-
-        /// The words that are whole. While speech goes on, the last word may be cut off.
-        var wholeWords: String {
-            snapshot.isPause ? text : text.split(separator: " ").dropLast().joined(separator: " ")
-        }
     }
 
     /// The newest hypothesis.

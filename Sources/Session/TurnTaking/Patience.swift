@@ -16,7 +16,7 @@ package enum Patience: UInt8, CaseIterable, Sendable {
     /// What it makes of a wait, which the timeout still limits.
     ///
     /// 0.7: at `medium` an answer in a sentence is over after 0.3 to 0.4 s instead of 0.5. 2: a group of
-    /// dictated digits, whose end sounds like that of any other, waits 2 s instead of 1
+    /// dictated digits, whose end sounds like that of any other, waits 2 s at `medium` instead of 1
     /// (LoadTests/results/turns.md).
     var factor: Float {
         switch self {

@@ -20,7 +20,7 @@ enum PatienceJudge {
 
     /// The patience with the answer to a reply.
     /// - Parameters:
-    ///   - reply: its text, as far as it was heard.
+    ///   - reply: its text, as far as it is written.
     ///   - tools: the session's functions: what one of them requires is asked for.
     static func patience(
         after reply: String, in language: LanguageRules, tools: [FunctionTool]
@@ -34,14 +34,18 @@ enum PatienceJudge {
         guard let first = words.first else { return .usual }
         let questions = language.questions
         let isQuestion = TurnEndEstimator.asks(last)
-        let isRequest = words.contains { questions.requests.contains($0) }
-        let isOpen = words.contains { language.turnEnds.questionWords.contains($0) }
-        let asksDetails =
-            words.contains { questions.details.contains($0) }
-            || (isQuestion && asks(words, for: tools))
+        let parts = words.flatMap(parts)
+        let isRequest = parts.contains { questions.requests.contains($0) }
+        let isOpen = parts.contains { language.turnEnds.questionWords.contains($0) }
         // "Is that your number?"
         let isConfirmation =
             isQuestion && !isOpen && language.turnEnds.auxiliaries.contains(first)
+        let mayAskDetails =
+            isQuestion && !isConfirmation
+            && (isRequest || isOpen || words.count <= shortQuestion)
+        let asksDetails =
+            parts.contains { questions.details.contains($0) }
+            || (mayAskDetails && asks(parts, for: tools))
         if asksDetails {
             if isRequest || isOpen { return isQuestion || isRequest ? .long : .usual }
             if isQuestion, !isConfirmation {
@@ -50,7 +54,7 @@ enum PatienceJudge {
         }
         let isYesOrNo =
             isQuestion && !isOpen && !isRequest
-            && !words.contains { questions.choices.contains($0) }
+            && !parts.contains { questions.choices.contains($0) }
         return isYesOrNo && !questions.requests.isEmpty ? .brief : .usual
     }
 
@@ -70,7 +74,9 @@ enum PatienceJudge {
     /// Whether a question names something that a function requires: "vin" of a parameter `car_vin`.
     private static func asks(_ words: [String], for tools: [FunctionTool]) -> Bool {
         tools.contains { tool in
-            guard let text = tool.parameters?.text, let schema = try? JSONParser().parse(text),
+            guard let text = tool.parameters?.text else { return false }
+            TextSteps.note(text.utf8.count)
+            guard let schema = try? JSONParser().parse(text),
                 let required = schema["required"]?.elements?.compactMap(\.string),
                 let properties = schema["properties"]?.members
             else { return false }
@@ -99,14 +105,18 @@ enum PatienceJudge {
             return true
         }
         let dictated = words.reversed().prefix { word in
-            word.allSatisfy(\.isNumber) || rules.numbers.contains(word) || word.count == 1
+            rules.isNumber(word)
+                || (word.count == 1 && !rules.wantMore.contains(word)
+                    && !rules.mayGoOn.contains(word))
         }
         return dictated.count >= minDictated
     }
 
-    /// Words in small letters, without marks; "555-0199" and "e-mail" are two.
-    private static func words(of text: String) -> [String] {
-        text.lowercased().split { !$0.isLetter && !$0.isNumber && $0 != "'" && $0 != "’" }
-            .map(String.init)
+    private static func words(of text: String) -> [String] { TranscriptWords.bare(text) }
+
+    /// A word, and what its apostrophe joins: "l'adresse" is "adresse", too.
+    private static func parts(of word: String) -> [String] {
+        let parts = word.split(separator: "'").map(String.init)
+        return parts.count > 1 ? [word] + parts : [word]
     }
 }

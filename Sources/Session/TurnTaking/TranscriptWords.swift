@@ -17,6 +17,13 @@ package enum TranscriptWords {
         }
     }
 
+    /// The words of a text in small letters, without marks; "555-0199" and "e-mail" are two.
+    static func bare(_ text: String) -> [String] {
+        TextSteps.note(text.utf8.count)
+        return text.lowercased().split { !$0.isLetter && !$0.isNumber && $0 != "'" && $0 != "’" }
+            .map { String($0.map { $0 == "’" ? "'" : $0 }) }
+    }
+
     /// A transcript without remarks in brackets. Digits in brackets are said: "(555) 123".
     static func spoken(_ transcript: String) -> String {
         guard transcript.unicodeScalars.contains(where: { closers[$0] != nil }) else {

@@ -164,8 +164,7 @@ package struct TurnDetector {
         windowsAboveThreshold = 0
         isSpeaking = false
         evidence = TurnEndEstimator.Evidence()
-        expect(.usual, followsWords: false)
         isDictating = false
-        if let estimator { judge(with: estimator) }
+        expect(.usual, followsWords: false)
     }
 }

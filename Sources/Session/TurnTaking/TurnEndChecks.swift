@@ -37,5 +37,8 @@ struct TurnEndChecks {
 
     /// The answer has come.
     /// - Returns: whether it is about the silence after the newest speech.
-    mutating func handleAnswer(speechEnd: Int) -> Bool { inFlight.take() == speechEnd }
+    mutating func handleAnswer(speechEnd: Int?) -> Bool {
+        let answered = inFlight.take()
+        return answered != nil && answered == speechEnd
+    }
 }

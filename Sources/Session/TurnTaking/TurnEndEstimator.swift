@@ -193,8 +193,9 @@ extension TurnEndWords {
     /// Whether a word, the last one of a transcript, must be followed by another.
     fileprivate func wantsMore(_ word: String, after before: String, isQuestion: Bool) -> Bool {
         if let ends = wantMoreUnlessAfter[word] { return !ends.contains(before) }
-        if let begins = wantMoreAfter[word] { return begins.contains(before) }
-        if wantMore.contains(word) { return true }
+        if wantMoreAfter[word]?.contains(before) == true { return true }
+        // "Quando?" is complete.
+        if wantMore.contains(word) { return !(isQuestion && questionWords.contains(word)) }
         // "What is it for?" and "Can I?" are complete; "What is the?" is not.
         guard !isQuestion else { return false }
         return wantMoreOutsideQuestions.contains(word)
@@ -208,7 +209,7 @@ extension TurnEndWords {
         return questionWords.contains(words[0]) && auxiliaries.contains(words[1])
     }
 
-    fileprivate func isNumber(_ word: String) -> Bool {
+    func isNumber(_ word: String) -> Bool {
         word.allSatisfy(\.isNumber) || numbers.contains(word)
     }
 }

@@ -140,13 +140,13 @@ import Testing
         let server = try SimulatedServer(agents: Self.agents)
         let client = client(of: server)
         ask("Count to six.", client, of: server)
-        server.run(for: .milliseconds(1_900))
+        server.run(for: .milliseconds(900))
         client.send(#"{"type":"response.cancel"}"#)
         server.run()
         ask("Go on.", client, of: server)
         server.run(for: .seconds(5))
         let said = try outcomes(of: client)
-        // The numbers come at 0.0, 0.6, 1.2 and 1.8 s.
+        // The numbers come at 0.0, 0.25, 0.5 and 0.75 s.
         #expect(said == ["1, 2, 3, 4,", "5, 6."])
     }
 }

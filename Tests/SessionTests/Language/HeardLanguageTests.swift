@@ -106,6 +106,25 @@ import Testing
         #expect(try script.save().language == "fr")
     }
 
+    @Test func soundsWithoutWordsSettleNothing() {
+        let script = script(in: "fr")
+        script.transcripts.append(.success("[Musique]"))
+        script.append([UInt8](repeating: 0, count: 48_000 * 3), at: 0)
+        script.send(.inputAudioBufferCommit, at: 0)
+        script.run(until: 5_000)
+        #expect(script.session.language == nil && script.session.heardLanguage.newest == nil)
+    }
+
+    @Test func aLanguageThatTheClientTakesBackIsFoundOutAnew() throws {
+        let script = script(in: "fr", named: "fr")
+        say(Self.french, script, at: 0)
+        #expect(script.session.language == "fr")
+        script.send(
+            #"{"type":"session.update","session":{"type":"realtime","audio":{"input":"#
+                + #"{"transcription":{"model":"m"}}}}}"#, at: 30_000)
+        #expect(script.session.language == nil)
+    }
+
     @Test func theClientsLanguageCounts() {
         let script = script(in: "fr", named: "it")
         say(Self.french, script, at: 0)

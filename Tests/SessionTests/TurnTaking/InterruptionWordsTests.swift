@@ -14,7 +14,9 @@ import Testing
         ("Yeah yeah yeah yeah", .backchannel), ("take the train at half", .echo),
         ("The train at have past nine", .echo), ("Nine.", .words(1)), ("Half nine.", .words(2)),
         ("Train at nine, half main", .words(5)), ("Hannah Hannah", .words(1)),
-        ("Stop.", .command), ("Okay, but wait.", .words(3)),
+        ("Stop.", .command), ("Okay, but wait.", .command), ("Okay, stop.", .command),
+        ("Why?", .command), ("All right, that’s right.", .backchannel),
+        ("I see, I understand.", .backchannel), ("Go on, go ahead.", .backchannel),
         ("No, I want the bus at ten.", .command), ("I see a train coming", .words(5)),
     ])
     func judges(transcript: String, expected: InterruptionWords.Judgement) {

@@ -69,9 +69,9 @@ import Testing
     private let medium = TurnDetectionParameters.Mode.semanticVAD(eagerness: .medium)
 
     @Test func itsAnswersMoveTheEndOfATurn() throws {
-        let unsure = try script(language: "de", probability: nil, type: medium)
-        let over = try script(language: "de", probability: 0.98, type: medium)
-        let open = try script(language: "de", probability: 0.02, type: medium)
+        let unsure = try script(language: "nl", probability: nil, type: medium)
+        let over = try script(language: "nl", probability: 0.98, type: medium)
+        let open = try script(language: "nl", probability: 0.02, type: medium)
         #expect(try stopped(over) < stopped(unsure))
         #expect(try stopped(unsure) < stopped(open))
         #expect(open.turnEndsAsked.count == 3)
@@ -84,7 +84,7 @@ import Testing
         let silence = TurnDetectionParameters.Mode.serverVAD(
             threshold: 0.5, silenceMilliseconds: 800)
         #expect(
-            try script(language: "de", probability: 0.5, type: silence).turnEndsAsked.isEmpty)
+            try script(language: "nl", probability: 0.5, type: silence).turnEndsAsked.isEmpty)
         // English has words of its own.
         #expect(
             try script(language: "en", probability: 0.5, type: medium).turnEndsAsked.isEmpty)

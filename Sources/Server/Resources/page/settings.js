@@ -45,6 +45,7 @@ export class Settings {
     document.getElementById("open-settings").addEventListener("click", () => this.open());
     this.#find("cancel-settings").addEventListener("click", () => this.#dialog.close());
     this.#find("listen").addEventListener("click", () => this.onListen(this.#find("voice").value));
+    this.#find("detection").addEventListener("change", () => this.#showWhatCounts());
     this.#form.addEventListener("submit", () => this.#apply());
   }
 
@@ -102,6 +103,7 @@ export class Settings {
     this.#find("detection").value = detection;
     this.#find("patience").value = patience;
     this.#find("interruption").value = interruption;
+    this.#showWhatCounts();
     this.#find("instructions").value = instructions;
     this.#find("speaks").checked = speaks;
     for (const box of this.#form.querySelectorAll("#tools input")) {
@@ -109,6 +111,13 @@ export class Settings {
     }
     await this.#showDevices();
     this.#dialog.showModal();
+  }
+
+  /** Patience needs words to judge, and nothing interrupts a reply by itself where a button ends turns. */
+  #showWhatCounts() {
+    const detection = this.#find("detection").value;
+    this.#find("patience").disabled = !detection.startsWith("semantic_vad");
+    this.#find("interruption").disabled = detection === "hold";
   }
 
   /** Shows the devices that there are now. */
