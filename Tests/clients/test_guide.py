@@ -160,7 +160,7 @@ def test_the_page_is_told_of_a_model_of_this_machine(brain):
         voices = {voice["name"]: voice["description"] for voice in found.pop("voices")}
         assert voices["marin"] == "a woman, medium" and len(voices) >= 13
         assert found == {
-            "agent": "guide", "administers": True, "tool_servers": ["parley"],
+            "agent": "guide", "administers": True, "tool_servers": ["parley"], "languages": ["en"],
             "local_model": {"url": brain, "state": "running", "model": "small", "is_used": False},
         }
     with ParleyServer("--llm", brain, "--local-model-url", brain) as server:

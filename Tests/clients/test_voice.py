@@ -84,7 +84,7 @@ def test_a_session_speaks_with_the_natural_voice_and_is_heard_again(tmp_path):
 
 @installed
 def test_a_phrase_of_the_natural_voice_is_kept(tmp_path):
-    with ParleyServer() as server:
+    with ParleyServer("--shards", "1") as server:
         for _ in range(3):
             server.turns("--text", SENTENCE, "--out", str(tmp_path / "reply.wav"))
         assert int(server.metric('parley_phrases_total{result="hit"}')) > 0

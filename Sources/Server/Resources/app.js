@@ -127,6 +127,7 @@ async function readSetup() {
 function end() {
   const old = session;
   session = null;
+  missingVoice = "";
   old?.close();
 }
 

@@ -140,7 +140,7 @@ import Testing
         let server = try SimulatedServer(agents: Self.agents)
         let client = client(of: server)
         ask("Count to six.", client, of: server)
-        server.run(for: .milliseconds(900))
+        server.run(for: .milliseconds(800))
         client.send(#"{"type":"response.cancel"}"#)
         server.run()
         ask("Go on.", client, of: server)

@@ -122,6 +122,7 @@ import Testing
         script.send(
             #"{"type":"session.update","session":{"type":"realtime","audio":{"input":"#
                 + #"{"transcription":{"model":"m"}}}}}"#, at: 30_000)
+        script.run(until: 31_000)
         #expect(script.session.language == nil)
     }
 

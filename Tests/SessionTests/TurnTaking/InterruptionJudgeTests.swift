@@ -47,8 +47,8 @@ import Testing
 
     /// The table of the file, at the moment and 1 ms before.
     @Test(arguments: [
-        (worded, InterruptionWords.Judgement.command, 400), (worded, .words(1), 700),
-        (worded, .words(2), 500), (worded, .words(3), 500), (strict, .command, 600),
+        (worded, InterruptionWords.Judgement.command, 400), (worded, .words(1), 650),
+        (worded, .words(2), 500), (worded, .words(3), 500), (strict, .command, 650),
         (strict, .words(3), 1_000),
     ])
     func theLessCertainTheWordsTheLongerTheSpeech(
