@@ -77,7 +77,8 @@ import Testing
             for earlier in [growing, wrong] {
                 utterance.earlier = earlier
                 let text = try await Self.recognizer.transcribe(
-                    utterance, on: ScriptedAgentHost())
+                    utterance, on: ScriptedAgentHost()
+                ).text
                 #expect(text == alone)
             }
         }
