@@ -73,13 +73,12 @@ def test_french_is_named(french):
 
 
 def test_a_model_from_elsewhere_hears_a_language(english_only, french):
-    """The English model under another name: what it hears is nonsense, but it is what hears."""
     own = english_only / "recognizers" / "fr"
     own.parent.mkdir()
-    own.symlink_to(ROOT / "models" / "moonshine-base-en")
+    own.symlink_to(ROOT / "models" / "whisper-base")
     with ParleyServer("--models", str(english_only), "--recognizer-languages", "fr") as server:
         [turn] = server.turns("--wav", french)
-        assert turn["heard"] and sum(word in heard([turn]) for word in WORDS) < len(WORDS) - 2
+        assert sum(word in heard([turn]) for word in WORDS) >= len(WORDS) - 2
 
 
 def test_a_folder_without_a_model_is_one_line(english_only):
@@ -88,4 +87,4 @@ def test_a_folder_without_a_model_is_one_line(english_only):
     options = ["--models", str(english_only), "--recognizer-languages", "en,fr"]
     with ParleyServer(*options) as server:
         lines = [line for line in server.log_path.read_text().splitlines() if "recognizers/" in line]
-        assert len(lines) == 1 and "neither a Moonshine nor a Whisper model" in lines[0]
+        assert len(lines) == 1 and "has no Whisper model" in lines[0]

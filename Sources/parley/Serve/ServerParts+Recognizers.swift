@@ -2,7 +2,7 @@
 //
 //   moonshine-base-en/                      English (`make models`)
 //   whisper-base/                           99 languages (`make languages`)
-//   recognizers/LANGUAGE/                   one language, from elsewhere: a Moonshine or Whisper model
+//   recognizers/LANGUAGE/                   one language, from elsewhere: a Whisper model
 //   recognizers/multilingual/               a larger Whisper model, instead of whisper-base/
 //
 // docs/speech.md has the names of the files in these folders.
@@ -81,37 +81,29 @@ struct InstalledRecognizers {
         return access("\(models)/\(folder)", F_OK) == 0 ? folder : nil
     }
 
-    /// The recogniser that hears one language, or nil where it has no model of its own. A folder
-    /// without a model is a warning.
+    /// The recogniser that hears one language, or nil where it has no model of its own.
     func recognizer(of language: String) -> (any SpeechRecognizer)? {
-        guard let folder = folder(of: language) else {
-            guard language == "en" else { return nil }
-            let moonshine = MoonshineRecognizer(
-                modelsDirectory: models, voiceActivity: voiceActivity)
-            return moonshine.isInstalled ? moonshine : nil
-        }
+        if let folder = folder(of: language) { return elsewhere(in: folder) }
+        guard language == "en" else { return nil }
         let moonshine = MoonshineRecognizer(
-            folder: folder, language: language, modelsDirectory: models,
-            voiceActivity: voiceActivity)
-        if moonshine.isInstalled { return moonshine }
-        let whisper = whisper(in: folder)
-        guard let missing = whisper.missingFile else { return whisper }
-        logger.warning(
-            "a folder of recognizers/ has neither a Moonshine nor a Whisper model (docs/speech.md)",
-            metadata: ["folder": "\(folder)", "reason": "\(missing)"])
-        return nil
+            modelsDirectory: models, voiceActivity: voiceActivity)
+        return moonshine.isInstalled ? moonshine : nil
     }
 
     /// The recogniser of many languages: the one from elsewhere, or the one of `make languages`.
     var multilingual: WhisperRecognizer {
-        let base = whisper(in: WhisperRecognizer.baseFolder)
-        guard let folder = folder(of: Self.multilingualName) else { return base }
-        let larger = whisper(in: folder)
-        guard let missing = larger.missingFile else { return larger }
+        folder(of: Self.multilingualName).flatMap(elsewhere)
+            ?? whisper(in: WhisperRecognizer.baseFolder)
+    }
+
+    /// The model in a folder of `recognizers/`. A folder without one is nil and a warning.
+    private func elsewhere(in folder: String) -> WhisperRecognizer? {
+        let recognizer = whisper(in: folder)
+        guard let missing = recognizer.missingFile else { return recognizer }
         logger.warning(
             "a folder of recognizers/ has no Whisper model (docs/speech.md)",
             metadata: ["folder": "\(folder)", "reason": "\(missing)"])
-        return base
+        return nil
     }
 
     private func whisper(in folder: String) -> WhisperRecognizer {
