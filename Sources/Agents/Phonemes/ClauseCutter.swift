@@ -1,6 +1,6 @@
 // Cuts a text into sentences, and the phonemes of a sentence into clauses, which the voice speaks one
-// by one. A cut costs a pause of its own, so a sentence is cut only where its first sound would come
-// late, or where the voice would need too much memory.
+// by one. A cut costs a pause of its own, so a sentence is cut only where the voice would need too much
+// memory.
 
 /// Cuts texts and phonemes.
 enum ClauseCutter {
@@ -37,14 +37,13 @@ enum ClauseCutter {
     /// - Parameters:
     ///   - sounds: the phonemes and marks of the sentence.
     ///   - maxSymbols: Unicode scalars of a clause, at most; at least 2.
-    ///   - isFirst: whether to cut at every comma, semicolon and colon.
-    static func clauses(of sounds: String, maxSymbols: Int, isFirst: Bool) -> [String] {
+    static func clauses(of sounds: String, maxSymbols: Int) -> [String] {
         var clauses: [String] = []
         var rest = Array(sounds.unicodeScalars)[...]
         while true {
             rest = rest.drop { $0 == " " }
             guard !rest.isEmpty else { return clauses }
-            let cut = end(of: rest, maxSymbols: maxSymbols, isFirst: isFirst)
+            let cut = end(of: rest, maxSymbols: maxSymbols)
             var clause = Array(rest[..<cut])
             rest = rest[cut...]
             while clause.last == " " { clause.removeLast() }
@@ -53,16 +52,13 @@ enum ClauseCutter {
     }
 
     /// Where the first clause ends.
-    private static func end(
-        of rest: ArraySlice<Unicode.Scalar>, maxSymbols: Int, isFirst: Bool
-    ) -> Int {
+    private static func end(of rest: ArraySlice<Unicode.Scalar>, maxSymbols: Int) -> Int {
         let limit = rest.startIndex + min(maxSymbols, rest.count)
         // A mark counts where a space follows it: the whole of "..." stays together.
         func isCut(_ index: Int) -> Bool {
             innerMarks.contains(rest[index]) && index + 1 < rest.endIndex && rest[index + 1] == " "
         }
         let window = rest.startIndex..<limit
-        if isFirst, let mark = window.first(where: isCut) { return mark + 1 }
         if limit == rest.endIndex { return limit }
         if let mark = window.last(where: isCut) { return mark + 1 }
         return window.last { rest[$0] == " " }.map { $0 + 1 } ?? limit

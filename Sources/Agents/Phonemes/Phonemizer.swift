@@ -42,13 +42,9 @@ package struct Phonemizer: Sendable {
     ///   - piece: of `SpokenText.pieces(of:)`. Characters beyond ASCII make no sound.
     ///   - maxSymbols: Unicode scalars of a clause, at most; at least 2. A longer one is cut after a
     ///     mark, between two words, or anywhere.
-    ///   - isFirst: whether the piece begins a reply. Its first sentence is cut at every comma, so
-    ///     that its first sound comes early.
-    package func clauses(
-        of piece: String, maxSymbols: Int = maxClauseSymbols, isFirst: Bool = false
-    ) -> [String] {
+    package func clauses(of piece: String, maxSymbols: Int = maxClauseSymbols) -> [String] {
         var clauses: [String] = []
-        for (index, sentence) in ClauseCutter.sentences(of: Self.plain(piece)).enumerated() {
+        for sentence in ClauseCutter.sentences(of: Self.plain(piece)) {
             var sounds = reader.sounds(of: sentence)
             // The last dot of "at five P.M." belongs to a word, and ends the sentence, too.
             if sentence.last == ".", let last = sounds.unicodeScalars.last,
@@ -56,8 +52,7 @@ package struct Phonemizer: Sendable {
             {
                 sounds += "."
             }
-            clauses += ClauseCutter.clauses(
-                of: sounds, maxSymbols: maxSymbols, isFirst: isFirst && index == 0)
+            clauses += ClauseCutter.clauses(of: sounds, maxSymbols: maxSymbols)
         }
         return clauses
     }

@@ -122,16 +122,6 @@ import Testing
 
     // MARK: Clauses
 
-    @Test func aFirstSentenceIsCutAtCommas() throws {
-        let phonemizer = try Self.tables.phonemizer()
-        let text = "go, cat; it is. dog, go."
-        #expect(phonemizer.clauses(of: text) == ["ɡˈO, kˈæt; ɪt ɪz. dˈɔɡ, ɡˈO."])
-        let sentences = "Go, cat; it is. Dog, go."
-        #expect(
-            phonemizer.clauses(of: sentences, isFirst: true)
-                == ["ɡˈO,", "kˈæt;", "ɪt ɪz.", "dˈɔɡ, ɡˈO."])
-    }
-
     @Test func aLongSentenceIsCutAtTheLastMarkOrSpace() throws {
         let phonemizer = try Self.tables.phonemizer()
         #expect(
