@@ -7,15 +7,13 @@ import Codec
 
 /// The loaded voice. Any thread; each call uses the thread that calls it.
 final class NaturalVoiceModel: Sendable {
-    /// The paths of its files in the models directory.
+    /// Its files.
     enum Files {
         static let folder = "natural-voice"
         static let model = "hibari.onnx"
         static let symbols = "symbols.txt"
-        /// Those in the folder.
-        static let own = [model, symbols] + Phonemizer.fileNames
-        /// The runtime, which belongs to the recogniser's library.
-        static let runtime = ONNXRuntime.library
+        /// All of them, in the folder.
+        static let all = [model, symbols] + Phonemizer.fileNames
     }
 
     /// Louder by 4.6 dB, which is as loud as flite's voices. Peaks reach 0.9; the few beyond full scale
@@ -32,11 +30,10 @@ final class NaturalVoiceModel: Sendable {
 
     /// Loads the model.
     init(
-        directory: String, phonemizer: Phonemizer, symbols: PhonemeSymbols
+        path: String, phonemizer: Phonemizer, symbols: PhonemeSymbols, runtime: ONNXRuntime
     ) throws(ONNXError) {
-        let runtime = try ONNXRuntime(path: "\(directory)/\(Files.runtime)")
         (self.phonemizer, self.symbols) = (phonemizer, symbols)
-        model = try ONNXModel(path: "\(directory)/\(Files.folder)/\(Files.model)", runtime: runtime)
+        model = try ONNXModel(path: path, runtime: runtime)
     }
 
     /// Speaks a clause of phonemes.

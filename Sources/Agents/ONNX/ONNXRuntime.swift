@@ -1,9 +1,10 @@
-// The ONNX runtime, opened at run time: sherpa-onnx brings it along for the recogniser. Only what the
-// models of this layer need. Each status of the runtime is checked. ONNXModel is a model of it,
+// The ONNX runtime, opened at run time: `make models` takes it from sherpa-onnx's package. Only what
+// the models of this layer need. Each status of the runtime is checked. ONNXModel is a model of it,
 // ONNXTensor what a model reads and makes.
 
 import CLinux
 import CONNXRuntime
+import Synchronization
 
 /// The message of the runtime, or of the dynamic linker. It may name files by their whole path.
 struct ONNXError: Error, Equatable {
@@ -22,8 +23,29 @@ struct ONNXRuntime: @unchecked Sendable {
     /// Names the memory of the process to the runtime.
     let memory: parley_ort_memory
 
-    /// Opens the library, which stays open for the life of the process.
-    init(path: String) throws(ONNXError) {
+    /// The open ones, by the paths of their libraries: a process has one models directory.
+    private static let open = Mutex<[String: ONNXRuntime]>([:])
+
+    /// The runtime of a models directory. The first call compares the library with its checksum, as a
+    /// damaged one may end the process, and opens it for the life of the process.
+    static func opened(modelsDirectory: String) throws(ModelFault) -> ONNXRuntime {
+        try open.withLock { open throws(ModelFault) in
+            let path = "\(modelsDirectory)/\(library)"
+            if let runtime = open[path] { return runtime }
+            if let fault = ModelChecksums(directory: modelsDirectory)?.firstFault(of: [library]) {
+                throw ModelFault(fault)
+            }
+            do throws(ONNXError) {
+                let runtime = try ONNXRuntime(path: path)
+                open[path] = runtime
+                return runtime
+            } catch {
+                throw .refused(error.message)
+            }
+        }
+    }
+
+    private init(path: String) throws(ONNXError) {
         guard let handle = dlopen(path, RTLD_NOW | RTLD_LOCAL),
             let base = dlsym(handle, "OrtGetApiBase")
         else {

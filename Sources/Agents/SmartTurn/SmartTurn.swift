@@ -2,52 +2,51 @@
 // `make smart-turn` installs it. Its features are part of the graph
 // (scripts/convert_smart_turn.py), so that only samples go in.
 
-import CLinux
 import Session
-import Synchronization
 
 /// Hears whether a turn is over, in any language. One call takes about 35 ms of CPU.
 public final class SmartTurn: TurnEndModel {
     /// What the model hears: the last 6 s at 16 kHz.
     static let samples = 96_000
-    /// Its path in the models directory.
-    static let file = "smart-turn/smart-turn.onnx"
-    /// Memory of the loaded model with its runtime: 40 MB.
+    private static let file = "smart-turn.onnx"
+    /// Memory of the loaded model: 40 MB, with the runtime's library (27 MB), which all models of a
+    /// process share.
     private static let loadedSize = 40 << 20
     /// Memory of one call: 8 MB.
     private static let runSize = 8 << 20
 
-    private let directory: String
-    private let model = Mutex<ONNXModel?>(nil)
-    private let isLoaded = Atomic(false)
+    private let load: ModelLoad<ONNXModel>
 
     /// Creates it; nothing is loaded yet.
-    /// - Parameter modelsDirectory: the folder with `smart-turn/` and `sherpa-onnx/lib/`.
-    public init(modelsDirectory: String) { directory = modelsDirectory }
+    /// - Parameters:
+    ///   - modelsDirectory: the folder with `smart-turn/` and `sherpa-onnx/lib/`.
+    ///   - report: gets the reason why the model cannot be loaded, as a line for the operator, once
+    ///     for each state of its files. Any thread.
+    public init(
+        modelsDirectory: String, report: @escaping @Sendable (String) -> Void = { _ in }
+    ) {
+        load = ModelLoad(
+            ModelFiles(directory: modelsDirectory, folder: "smart-turn", names: [Self.file]),
+            report: report)
+    }
 
     /// Its first file that cannot be read, and why, in one line; nil when all can.
-    public var missingFile: String? {
-        for path in [Self.file, ONNXRuntime.library].map({ "\(directory)/\($0)" })
-        where access(path, R_OK) != 0 {
-            return "\(path): \(String(cString: strerror(parley_errno())))"
-        }
-        return nil
-    }
+    public var missingFile: String? { load.files.missing }
 
     /// The memory of the model, and of a call on every worker thread.
     public func serverBytes(workers: Int) -> Int { Self.loadedSize + workers * Self.runSize }
 
-    /// What the model takes once it is loaded, as measured before.
-    public var loadedBytes: Int { isLoaded.load(ordering: .relaxed) ? Self.loadedSize : 0 }
+    /// The heap that loading the model has taken.
+    public var loadedBytes: Int { load.heapBytes }
 
-    /// Loads the model on a worker thread.
+    /// Loads the model on a worker thread, for the first of all event loops that asks.
     public func prepare(on host: any AgentHost) async {
-        guard !isLoaded.load(ordering: .relaxed) else { return }
-        try? await host.compute { _ = try self.loadedModel() }
+        guard load.isFirstToAsk() else { return }
+        try? await host.compute { _ = try self.model() }
     }
 
     /// The probability that a turn is over, 0…1.
-    /// - Throws: `AgentError.unavailable` where the model cannot be loaded, or what the host throws.
+    /// - Throws: `AgentError`, or what the host throws.
     public func probability(
         ofEndAfter audio: HeardAudio, on host: any AgentHost
     ) async throws -> Float {
@@ -55,12 +54,14 @@ public final class SmartTurn: TurnEndModel {
     }
 
     /// The same of samples at 16 kHz. Call it on a worker thread.
+    /// - Throws: `AgentError.unavailable` where the model cannot be loaded, `.malformedReply` where a
+    ///   run fails.
     package func probability(ofEndAfter samples: ArraySlice<Int16>) throws(AgentError) -> Float {
         let heard = samples.suffix(Self.samples)
         var input = [Float](repeating: 0, count: Self.samples - heard.count)
         input += heard.lazy.map { Float($0) / 32_768 }
+        let model = try model()
         do throws(ONNXError) {
-            let model = try loadedModel()
             let audio = try ONNXTensor(input, shape: [1, Self.samples], model.runtime)
             let end = try model.run([("audio", audio)], outputs: ["end"])[0].floats()
             guard let end = end.first, end.isFinite else {
@@ -68,24 +69,21 @@ public final class SmartTurn: TurnEndModel {
             }
             return min(max(end, 0), 1)
         } catch {
-            throw .unavailable(message: "The turn model failed.")
+            throw .malformedReply(message: "The turn model failed.", detail: error.message)
         }
     }
 
-    /// Loads the model unless it is loaded, after its checksum was compared: a damaged file may end
-    /// the process. A failure is met again by the next call.
-    private func loadedModel() throws(ONNXError) -> ONNXModel {
-        try model.withLock { model throws(ONNXError) in
-            if let model { return model }
-            let (folder, name) = ("\(directory)/smart-turn", "smart-turn.onnx")
-            guard ModelChecksums(directory: folder)?.firstFault(of: [name]) == nil else {
-                throw ONNXError(message: "\(name) is damaged")
+    private func model() throws(AgentError) -> ONNXModel {
+        do throws(ModelFault) {
+            return try load.model { files, runtime throws(ModelFault) in
+                do throws(ONNXError) {
+                    return try ONNXModel(path: files.path(Self.file), runtime: runtime)
+                } catch {
+                    throw .refused(error.message)
+                }
             }
-            let runtime = try ONNXRuntime(path: "\(directory)/\(ONNXRuntime.library)")
-            let loaded = try ONNXModel(path: "\(directory)/\(Self.file)", runtime: runtime)
-            model = loaded
-            isLoaded.store(true, ordering: .relaxed)
-            return loaded
+        } catch {
+            throw .unavailable(message: "The turn model cannot be loaded.")
         }
     }
 }

@@ -66,11 +66,11 @@ public final class EmbeddedSynthesizer: SpeechSynthesizer {
     /// The heap that loading the natural voice has taken.
     public var loadedBytes: Int { natural.loadedHeapBytes }
 
-    /// Loads the voice of clients that name none, and has it say a word that is discarded: the first
-    /// word takes longer than others.
+    /// Loads the voice of clients that name none, for the first of all event loops that asks, and has
+    /// it say a word that is discarded: the first word takes longer than others.
     public func prepareVoice(on host: any AgentHost) async {
         guard engine == .natural else { return await flite.prepareVoice(on: host) }
-        guard natural.loadedModel == nil else { return }
+        guard natural.isFirstToAsk() else { return }
         try? await host.compute { [natural] in
             try natural.model()?.speak("jˈɛs.", speed: 1) { _ in true }
         }

@@ -13,36 +13,18 @@ import Session
 
 /// A loaded model. Its methods may run on several threads at once; each run uses one thread.
 final class MoonshineModel: Sendable {
-    /// The paths of a model's files in the server's models directory.
-    struct Files {
-        /// The files of the folder.
-        private static let encoderName = "encoder.onnx"
-        private static let decoderName = "decoder.onnx"
-        private static let tokensName = "tokens.txt"
-        /// Those of the model, as names in its folder.
-        static let own = [encoderName, decoderName, tokensName]
-        /// The files that loading opens, as paths in the directory.
-        var paths: [String] { [ONNXRuntime.library] + Self.own.map { "\(folder)/\($0)" } }
-
-        let directory: String
-        /// The model's folder, as a path in the directory.
-        let folder: String
-
-        var runtime: String { path(of: ONNXRuntime.library) }
-        var encoder: String { path(of: "\(folder)/\(Self.encoderName)") }
-        var decoder: String { path(of: "\(folder)/\(Self.decoderName)") }
-        var tokens: String { path(of: "\(folder)/\(Self.tokensName)") }
-
-        /// The state of each file, and of SHA256SUMS.
-        var stamps: [ModelChecksums.Stamp?] {
-            (paths + [ModelChecksums.fileName]).map { .init(path: path(of: $0)) }
-        }
-
-        func path(of file: String) -> String { "\(directory)/\(file)" }
+    /// The names of its files in their folder.
+    enum Files {
+        static let encoder = "encoder.onnx"
+        static let decoder = "decoder.onnx"
+        static let tokens = "tokens.txt"
+        /// All of them.
+        static let all = [encoder, decoder, tokens]
     }
 
     /// Resident bytes of the loaded model between decodes: the weights in the ONNX runtime's layout,
-    /// and its library (LoadTests/results/memory.md, "Memory of the recogniser").
+    /// and its library (27 MB), which all models of a process share (LoadTests/results/memory.md,
+    /// "Memory of the recogniser").
     static let loadedBytes = 120_000_000
 
     /// Additional bytes during one decode of the longest segment that `MoonshineRecognizer` makes.
@@ -65,14 +47,15 @@ final class MoonshineModel: Sendable {
 
     /// Loads a model.
     /// - Throws: where the runtime refuses a file, or the tokens cannot be read.
-    init(files: Files, runtime: ONNXRuntime) throws(ONNXError) {
-        guard let vocabulary = MoonshineVocabulary(path: files.tokens) else {
+    init(folder: String, runtime: ONNXRuntime) throws(ONNXError) {
+        guard let vocabulary = MoonshineVocabulary(path: "\(folder)/\(Files.tokens)") else {
             throw ONNXError(message: "the tokens cannot be read")
         }
         self.vocabulary = vocabulary
         // The encoder's memory grows with the square of the audio, the decoder's hardly at all.
-        encoder = try ONNXModel(path: files.encoder, runtime: runtime, keepsMemory: false)
-        decoder = try ONNXModel(path: files.decoder, runtime: runtime)
+        encoder = try ONNXModel(
+            path: "\(folder)/\(Files.encoder)", runtime: runtime, keepsMemory: false)
+        decoder = try ONNXModel(path: "\(folder)/\(Files.decoder)", runtime: runtime)
         let empty = try ONNXTensor(
             [Float](), shape: [1, Self.heads, 0, Self.headSize], runtime)
         noTokens = Self.pastNames.map { _ in empty }

@@ -1,15 +1,12 @@
 // The embedded speech recognition: Moonshine on the worker pool, loaded when first needed.
 // MoonshineModel is the model itself; UtteranceSplitter cuts long utterances.
 
-import CLinux
 import Session
-import Synchronization
 
 /// Recognises English offline, with one model shared by all sessions. It takes about 0.025 s of
 /// CPU per second of speech, 120 MB once loaded, and at most 40 MB more for each decode in progress.
 public final class MoonshineRecognizer: SpeechRecognizer {
-    /// The folder of the English model in the models directory.
-    public static let englishFolder = "moonshine-base-en"
+    private static let folder = "moonshine-base-en"
     /// 100 ms. A shorter utterance contains no word, and the model would invent one.
     private static let minSamples = 1_600
     /// Segments of at most 15 s. Moonshine was trained on up to 30 s, but the memory and the time
@@ -21,43 +18,21 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     private static let notInstalled = AgentError.unavailable(
         message: "Speech recognition is not installed: run `make models`.")
 
-    /// The state of the model.
-    private enum State {
-        case notLoaded
-        case loaded(MoonshineModel)
-        /// A file is damaged. The files are checked again once one of them has changed.
-        case damaged(file: String, stamps: [ModelChecksums.Stamp?])
-    }
-
-    private let files: MoonshineModel.Files
-    /// The language that the model hears (ISO 639).
-    private let language: String
+    private let load: ModelLoad<MoonshineModel>
     private let voiceActivity: VoiceActivityModel?
-    /// Locked while the model loads, so that it is loaded once. Utterances that need it meanwhile
-    /// wait on worker threads.
-    private let state = Mutex(State.notLoaded)
-    /// Growth of the heap by loading the model; 0 before. It includes what other threads allocated
-    /// meanwhile, which is little beside a model.
-    private let loaded = Atomic<Int>(0)
-
-    /// Whether an event loop has asked for the model ahead of its use.
-    private let isPrepared = Atomic(false)
 
     /// Creates a recogniser; nothing is loaded yet.
     /// - Parameters:
-    ///   - folder: the path of the model's folder within `modelsDirectory`.
-    ///   - language: what the model hears (ISO 639).
-    ///   - modelsDirectory: the folder with that folder and `sherpa-onnx/lib/`.
+    ///   - modelsDirectory: the folder with `moonshine-base-en/` and `sherpa-onnx/lib/`.
     ///   - voiceActivity: finds the speech. The model often hears no word at all after more than half
     ///     a second of silence, which a push-to-talk client may send. It also often hears no word of
     ///     a list of bare items, such as the digits of a telephone number. Without it, utterances are
     ///     heard from their first sample, as one.
-    public init(
-        folder: String = englishFolder, language: String = "en", modelsDirectory: String,
-        voiceActivity: VoiceActivityModel? = nil
-    ) {
-        files = MoonshineModel.Files(directory: modelsDirectory, folder: folder)
-        self.language = language
+    public init(modelsDirectory: String, voiceActivity: VoiceActivityModel? = nil) {
+        load = ModelLoad(
+            ModelFiles(
+                directory: modelsDirectory, folder: nil,
+                names: MoonshineModel.Files.all.map { "\(Self.folder)/\($0)" }))
         self.voiceActivity = voiceActivity
     }
 
@@ -70,22 +45,17 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     }
 
     /// The heap that loading the model has taken.
-    public var loadedBytes: Int { loaded.load(ordering: .relaxed) }
+    public var loadedBytes: Int { load.heapBytes }
 
     /// Whether the model's files exist and may be read. They are not opened.
     public var isInstalled: Bool { missingFile == nil }
 
     /// The first of the model files that cannot be read, and why, in one line; nil when all can.
-    public var missingFile: String? {
-        for path in files.paths.map(files.path(of:)) where access(path, R_OK) != 0 {
-            return "\(path): \(String(cString: strerror(parley_errno())))"
-        }
-        return nil
-    }
+    public var missingFile: String? { load.files.missing }
 
     /// Whether the model's files are compared with checksums before they are loaded. Without that,
     /// a damaged file may end the process.
-    public var hasChecksums: Bool { ModelChecksums(directory: files.directory) != nil }
+    public var hasChecksums: Bool { ModelChecksums(directory: load.files.directory) != nil }
 
     /// Loads the model unless it is loaded. This takes about half a second: call it on a worker
     /// thread. If it is not called, the first utterance loads the model.
@@ -95,7 +65,7 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     /// Loads the model on a worker thread, for the first of all event loops that asks. A second
     /// worker would only wait for it.
     public func prepare(on host: any AgentHost) async {
-        guard !isPrepared.exchange(true, ordering: .relaxed) else { return }
+        guard load.isFirstToAsk() else { return }
         try? await host.compute { try self.prepare() }
     }
 
@@ -104,7 +74,7 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     public func transcribe(
         _ utterance: Utterance, on host: any AgentHost
     ) async throws -> Transcript {
-        Transcript(try await words(of: utterance, on: host), language: language)
+        Transcript(try await words(of: utterance, on: host), language: "en")
     }
 
     private func words(of utterance: Utterance, on host: any AgentHost) async throws -> String {
@@ -176,66 +146,31 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     }
 
     private func model() throws(AgentError) -> MoonshineModel {
-        try state.withLock { state throws(AgentError) in
-            if case .loaded(let model) = state { return model }
-            guard isInstalled else { throw Self.notInstalled }
-            try checkFiles(&state)
-            let runtime: ONNXRuntime
-            do throws(ONNXError) {
-                runtime = try ONNXRuntime(path: files.runtime)
-            } catch {
-                // The linker names files by their whole path, which the client must not learn.
-                let reason = error.message.replacing(files.directory + "/", with: "")
-                throw .unavailable(
-                    message: "The speech recognition library cannot be opened: \(reason).")
+        do throws(ModelFault) {
+            return try load.model { files, runtime throws(ModelFault) in
+                do throws(ONNXError) {
+                    return try MoonshineModel(folder: files.path(Self.folder), runtime: runtime)
+                } catch {
+                    throw .refused(error.message)
+                }
             }
-            let before = Self.heapBytes
-            guard let model = try? MoonshineModel(files: files, runtime: runtime) else {
-                throw .unavailable(
-                    message: "The speech recognition model cannot be read: run `make models`.")
-            }
-            loaded.store(max(0, Self.heapBytes - before), ordering: .relaxed)
-            state = .loaded(model)
-            return model
+        } catch {
+            throw unusable(error)
         }
     }
 
-    /// Bytes in use on the heap.
-    private static var heapBytes: Int {
-        let heap = mallinfo2()
-        return Int(heap.uordblks) + Int(heap.hblkhd)
-    }
-
-    /// Throws where a file is damaged. Reading the 90 MB takes 0.1 to 0.2 s, once per change of
-    /// the files.
-    private func checkFiles(_ state: inout State) throws(AgentError) {
-        let stamps = files.stamps
-        if case .damaged(let file, stamps) = state { throw Self.damaged(file) }
-        state = .notLoaded
-        switch firstFault {
-        case nil: break
-        case .unreadable(let file): throw Self.unreadable(file)
+    /// What a client is told. It does not learn whole paths.
+    private func unusable(_ fault: ModelFault) -> AgentError {
+        let model = "The speech recognition model"
+        return switch fault {
+        case .missing: Self.notInstalled
+        case .unreadable(let file): .unavailable(message: "\(model) cannot be read (\(file)).")
         case .damaged(let file):
-            state = .damaged(file: file, stamps: stamps)
-            throw Self.damaged(file)
+            .unavailable(message: "\(model) is damaged (\(file)): run `make models`.")
+        case .refused(let reason):
+            .unavailable(
+                message: "\(model) cannot be loaded "
+                    + "(\(load.files.withoutDirectory(reason))): run `make models`.")
         }
-    }
-
-    /// Compares the files with their checksums. A model from elsewhere may have some in its own folder.
-    private var firstFault: ModelChecksums.Fault? {
-        if files.folder == Self.englishFolder {
-            return ModelChecksums(directory: files.directory)?.firstFault(of: files.paths)
-        }
-        return ModelChecksums(directory: files.path(of: files.folder))?
-            .firstFault(of: MoonshineModel.Files.own)
-    }
-
-    private static func unreadable(_ what: String) -> AgentError {
-        .unavailable(message: "The speech recognition model cannot be read (\(what)).")
-    }
-
-    private static func damaged(_ file: String) -> AgentError {
-        .unavailable(
-            message: "The speech recognition model is damaged (\(file)): run `make models`.")
     }
 }

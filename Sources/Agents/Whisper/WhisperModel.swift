@@ -47,12 +47,14 @@ final class WhisperModel: Sendable {
     private let layers: [String]
 
     /// Loads a model.
-    init(
-        folder: String, vocabulary: WhisperVocabulary, runtime: ONNXRuntime
-    ) throws(ONNXError) {
+    /// - Throws: where the runtime refuses a file, or the tokens cannot be read.
+    init(_ files: ModelFiles, runtime: ONNXRuntime) throws(ONNXError) {
+        guard let vocabulary = WhisperVocabulary(path: files.path(Files.tokens)) else {
+            throw ONNXError(message: "\(Files.tokens) are not the tokens of a Whisper model")
+        }
         self.vocabulary = vocabulary
-        encoder = try ONNXModel(path: "\(folder)/\(Files.encoder)", runtime: runtime)
-        decoder = try ONNXModel(path: "\(folder)/\(Files.decoder)", runtime: runtime)
+        encoder = try ONNXModel(path: files.path(Files.encoder), runtime: runtime)
+        decoder = try ONNXModel(path: files.path(Files.decoder), runtime: runtime)
         layers = (0..<vocabulary.layers).flatMap { ["k\($0)", "v\($0)"] }
     }
 

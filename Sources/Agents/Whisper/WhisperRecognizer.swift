@@ -2,9 +2,7 @@
 // needed. WhisperModel is the model itself, WhisperDecoding chooses its words. LanguageRecognizer
 // decides who hears what.
 
-import CLinux
 import Session
-import Synchronization
 
 /// Recognises speech in the languages of a Whisper model, with one model shared by all sessions. The
 /// base model takes about 0.05 s of CPU per second of speech and 170 MB once loaded.
@@ -27,28 +25,14 @@ public final class WhisperRecognizer: SpeechRecognizer {
     /// keeps.
     static let runBytes = 60_000_000
 
-    private enum State {
-        case notLoaded
-        case loaded(WhisperModel)
-        /// A file is damaged. The files are checked again once one of them has changed.
-        case damaged(file: String, stamps: [ModelChecksums.Stamp?])
-    }
-
     /// What was heard of a segment.
     struct Heard: Sendable {
         fileprivate let model: WhisperModel
         fileprivate let sound: WhisperModel.Sound
     }
 
-    /// The folder in the models directory, and its path.
-    private let name: String
-    private let folder: String
-    private let modelsDirectory: String
+    private let load: ModelLoad<WhisperModel>
     private let voiceActivity: VoiceActivityModel?
-    /// Locked while the model loads, so that it is loaded once.
-    private let state = Mutex(State.notLoaded)
-    private let loaded = Atomic<Int>(0)
-    private let isPrepared = Atomic(false)
 
     /// Creates a recogniser; nothing is loaded yet.
     /// - Parameters:
@@ -60,9 +44,9 @@ public final class WhisperRecognizer: SpeechRecognizer {
         folder: String = baseFolder, modelsDirectory: String,
         voiceActivity: VoiceActivityModel? = nil
     ) {
-        name = folder
-        self.folder = "\(modelsDirectory)/\(folder)"
-        self.modelsDirectory = modelsDirectory
+        load = ModelLoad(
+            ModelFiles(
+                directory: modelsDirectory, folder: folder, names: WhisperModel.Files.all))
         self.voiceActivity = voiceActivity
     }
 
@@ -73,25 +57,15 @@ public final class WhisperRecognizer: SpeechRecognizer {
     public func serverBytes(workers: Int) -> Int { Self.loadedBytes + workers * Self.runBytes }
 
     /// The heap that loading the model has taken.
-    public var loadedBytes: Int { loaded.load(ordering: .relaxed) }
-
-    private var paths: [String] {
-        WhisperModel.Files.all.map { "\(folder)/\($0)" }
-            + ["\(modelsDirectory)/\(ONNXRuntime.library)"]
-    }
+    public var loadedBytes: Int { load.heapBytes }
 
     /// The first of its files that cannot be read, and why, in one line; nil when all can. They are
     /// not opened.
-    public var missingFile: String? {
-        for path in paths where access(path, R_OK) != 0 {
-            return "\(path): \(String(cString: strerror(parley_errno())))"
-        }
-        return nil
-    }
+    public var missingFile: String? { load.files.missing }
 
     /// Loads the model on a worker thread, for the first of all event loops that asks.
     public func prepare(on host: any AgentHost) async {
-        guard !isPrepared.exchange(true, ordering: .relaxed) else { return }
+        guard load.isFirstToAsk() else { return }
         _ = try? await host.compute { try self.model() }
     }
 
@@ -207,49 +181,23 @@ public final class WhisperRecognizer: SpeechRecognizer {
     // MARK: Loading
 
     /// The model, loaded by the first call: about a second.
-    /// - Throws: `AgentError.unavailable`; a later call tries again.
+    /// - Throws: `AgentError.unavailable`.
     private func model() throws(AgentError) -> WhisperModel {
-        try state.withLock { state throws(AgentError) in
-            if case .loaded(let model) = state { return model }
-            guard missingFile == nil else { throw Self.unusable("is not installed", name) }
-            let stamps = (paths + ["\(folder)/\(ModelChecksums.fileName)"])
-                .map { ModelChecksums.Stamp(path: $0) }
-            if case .damaged(let file, stamps) = state { throw Self.unusable("is damaged", file) }
-            state = .notLoaded
-            switch ModelChecksums(directory: folder)?.firstFault(of: WhisperModel.Files.all) {
-            case nil: break
-            case .unreadable(let file): throw Self.unusable("cannot be read", file)
-            case .damaged(let file):
-                state = .damaged(file: file, stamps: stamps)
-                throw Self.unusable("is damaged", file)
+        do throws(ModelFault) {
+            return try load.model { files, runtime throws(ModelFault) in
+                do throws(ONNXError) {
+                    return try WhisperModel(files, runtime: runtime)
+                } catch {
+                    throw .refused(error.message)
+                }
             }
-            let before = Self.heapBytes
-            let model = try load()
-            loaded.store(max(0, Self.heapBytes - before), ordering: .relaxed)
-            state = .loaded(model)
-            return model
-        }
-    }
-
-    private func load() throws(AgentError) -> WhisperModel {
-        let tokens = WhisperModel.Files.tokens
-        guard let vocabulary = WhisperVocabulary(path: "\(folder)/\(tokens)") else {
-            throw Self.unusable("cannot be read", tokens)
-        }
-        do throws(ONNXError) {
-            let runtime = try ONNXRuntime(path: "\(modelsDirectory)/\(ONNXRuntime.library)")
-            return try WhisperModel(folder: folder, vocabulary: vocabulary, runtime: runtime)
         } catch {
-            // The runtime names files by their whole path, which the client must not learn.
-            throw Self.unusable(
-                "cannot be loaded", error.message.replacing(modelsDirectory + "/", with: ""))
+            // The client must not learn whole paths.
+            let reason = load.files.withoutDirectory(error.reason)
+            throw .unavailable(
+                message: "The speech recognition of other languages cannot be used (\(reason)): "
+                    + "run `make languages`.")
         }
-    }
-
-    private static func unusable(_ fault: String, _ detail: String) -> AgentError {
-        .unavailable(
-            message: "The speech recognition of other languages \(fault) (\(detail)): "
-                + "run `make languages`.")
     }
 
     /// What `body` returns; an error of the runtime as one of the port.
@@ -259,11 +207,6 @@ public final class WhisperRecognizer: SpeechRecognizer {
         do throws(ONNXError) { return try body() } catch {
             throw .unavailable(message: "The speech recognition model failed: \(error.message).")
         }
-    }
-
-    private static var heapBytes: Int {
-        let heap = mallinfo2()
-        return Int(heap.uordblks) + Int(heap.hblkhd)
     }
 }
 

@@ -43,7 +43,7 @@ struct ServerParts {
             recognizer: try Self.recognizer(settings, models, voiceActivity, logger),
             synthesizer: Self.synthesizer(settings, models, logger),
             toolServers: try Self.toolServers(settings))
-        agents.turnModel = try Self.turnModel(settings, models)
+        agents.turnModel = try Self.turnModel(settings, models, logger)
         agents.page = Self.page(settings.language)
         agents.page.voices =
             if let embedded = agents.synthesizer as? EmbeddedSynthesizer {
@@ -157,10 +157,14 @@ struct ServerParts {
     }
 
     private static func turnModel(
-        _ settings: ServeSettings, _ models: ModelsFolder
+        _ settings: ServeSettings, _ models: ModelsFolder, _ logger: Logger
     ) throws(CommandFailure) -> (any TurnEndModel)? {
         guard settings.turnModel == .smartTurn else { return nil }
-        let model = SmartTurn(modelsDirectory: models.path)
+        let model = SmartTurn(modelsDirectory: models.path) { reason in
+            logger.warning(
+                "no turn model: turns are judged without it; run `make smart-turn`",
+                metadata: ["reason": "\(reason)"])
+        }
         if let missing = model.missingFile {
             throw CommandFailure(
                 description:

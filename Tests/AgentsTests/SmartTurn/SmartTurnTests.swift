@@ -9,7 +9,9 @@ import Testing
 
 @Suite struct SmartTurnTests {
     private func probability(of samples: [Int16]) async throws -> Float {
-        try await SmartTurn(modelsDirectory: modelsDirectory).probability(
+        let model = SmartTurn(modelsDirectory: modelsDirectory)
+        try #require(model.missingFile == nil, "run `make smart-turn`")
+        return try await model.probability(
             ofEndAfter: HeardAudio(samples: samples), on: ScriptedAgentHost())
     }
 
@@ -31,27 +33,55 @@ import Testing
     @Test func aFolderWithoutItSaysSo() async throws {
         let model = SmartTurn(modelsDirectory: "/nowhere")
         #expect(model.missingFile?.hasPrefix("/nowhere/smart-turn/smart-turn.onnx") == true)
-        await #expect(throws: AgentError.unavailable(message: "The turn model failed.")) {
+        await #expect(throws: Self.notLoaded) {
             try await model.probability(ofEndAfter: HeardAudio(), on: ScriptedAgentHost())
         }
         #expect(model.loadedBytes == 0)
     }
 
-    @Test func aDamagedFileIsNotLoaded() async throws {
+    private static let notLoaded = AgentError.unavailable(
+        message: "The turn model cannot be loaded.")
+
+    /// A models directory with the installed model and runtime. Its use ends with `body`.
+    private func inFolder(_ body: (URL) async throws -> Void) async throws {
+        try #require(
+            SmartTurn(modelsDirectory: modelsDirectory).missingFile == nil, "run `make smart-turn`")
         let folder = FileManager.default.temporaryDirectory.appending(
             path: "smart-turn-\(UInt64.random(in: 0...(.max)))")
         defer { try? FileManager.default.removeItem(at: folder) }
-        let own = folder.appending(path: "smart-turn")
-        try FileManager.default.createDirectory(at: own, withIntermediateDirectories: true)
-        try Data("damaged".utf8).write(to: own.appending(path: "smart-turn.onnx"))
-        let sum = String(repeating: "0", count: 64)
-        try Data("\(sum)  smart-turn.onnx\n".utf8).write(to: own.appending(path: "SHA256SUMS"))
-        try FileManager.default.createSymbolicLink(
-            atPath: folder.appending(path: "sherpa-onnx").path(),
-            withDestinationPath: modelsDirectory + "/sherpa-onnx")
-        let model = SmartTurn(modelsDirectory: folder.path())
-        await #expect(throws: AgentError.unavailable(message: "The turn model failed.")) {
-            try await model.probability(ofEndAfter: HeardAudio(), on: ScriptedAgentHost())
+        for file in ["smart-turn/smart-turn.onnx", "sherpa-onnx/lib/libonnxruntime.so"] {
+            let link = folder.appending(path: file)
+            try FileManager.default.createDirectory(
+                at: link.deletingLastPathComponent(), withIntermediateDirectories: true)
+            try FileManager.default.createSymbolicLink(
+                atPath: link.path(), withDestinationPath: "\(modelsDirectory)/\(file)")
+        }
+        try await body(folder)
+    }
+
+    /// The model that lies there is whole: only the checksum keeps it from being loaded.
+    @Test(arguments: [
+        ("smart-turn/SHA256SUMS", "smart-turn.onnx"),
+        ("SHA256SUMS", "sherpa-onnx/lib/libonnxruntime.so"),
+    ])
+    func aDamagedFileIsReportedOnceUntilItIsReplaced(sums: String, file: String) async throws {
+        try await inFolder { folder in
+            let sum = String(repeating: "0", count: 64)
+            let list = folder.appending(path: sums)
+            try Data("\(sum)  \(file)\n".utf8).write(to: list)
+            let reports = Collected<String>()
+            let model = SmartTurn(modelsDirectory: folder.path()) { reports.append($0) }
+            for _ in 0..<2 {
+                await #expect(throws: Self.notLoaded) {
+                    try await model.probability(ofEndAfter: HeardAudio(), on: ScriptedAgentHost())
+                }
+            }
+            #expect(reports.all == ["\(file) is damaged"])
+            try FileManager.default.removeItem(at: list)
+            let end = try await model.probability(
+                ofEndAfter: HeardAudio(), on: ScriptedAgentHost())
+            #expect((0...1).contains(end) && model.loadedBytes > 8 << 20)
+            #expect(reports.all.count == 1)
         }
     }
 }
