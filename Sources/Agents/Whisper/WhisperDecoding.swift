@@ -30,13 +30,18 @@ struct WhisperDecoding {
     private var sinceStamp = 0
     private var steps = 0
 
-    /// - Parameter seconds: the length of the speech.
-    init(vocabulary: WhisperVocabulary, seconds: Double) {
+    /// - Parameters:
+    ///   - seconds: the length of the speech.
+    ///   - tokens: the most tokens, where its length allows more.
+    init(vocabulary: WhisperVocabulary, seconds: Double, atMost tokens: Int = .max) {
         self.vocabulary = vocabulary
         self.seconds = seconds
-        maxTokens = max(1, Int(seconds * Self.maxTokensPerSecond))
+        maxTokens = min(tokens, Self.maxTokens(seconds: seconds))
         stamp = vocabulary.firstStamp
     }
+
+    /// Tokens of speech of a length, at most.
+    static func maxTokens(seconds: Double) -> Int { max(1, Int(seconds * maxTokensPerSecond)) }
 
     /// The tokens before the first choice.
     static func prompt(language: Int, _ vocabulary: WhisperVocabulary) -> [Int] {

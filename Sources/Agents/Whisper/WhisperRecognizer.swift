@@ -9,13 +9,9 @@ import Session
 public final class WhisperRecognizer: SpeechRecognizer {
     /// The folder of the base model in the models directory, which `make languages` makes.
     public static let baseFolder = "whisper-base"
-    /// 100 ms. A shorter utterance contains no word, and the model would invent one.
-    private static let minSamples = 1_600
     /// Segments of at most 15 s: in longer ones the model may end after the first sentence.
     private static let splitter = UtteranceSplitter(
         maxSamples: 15 * 16_000, searchSamples: 6 * 16_000, quietSamples: 3_200)
-    /// Speech behind the end of a text that is heard anew, in seconds.
-    private static let leastRest = 1.0
     /// Tokens that a job of the worker pool chooses. With 4, a job takes about 25 ms: then other
     /// sessions' jobs run, and a cancellation takes effect.
     private static let tokensPerJob = 4
@@ -89,12 +85,12 @@ public final class WhisperRecognizer: SpeechRecognizer {
     func segments(
         of utterance: Utterance, on host: any AgentHost
     ) async throws -> [ArraySlice<Int16>] {
-        guard utterance.sampleCount >= Self.minSamples else { return [] }
+        guard utterance.sampleCount >= WhisperRounds.minSamples else { return [] }
         return try await host.compute { [voiceActivity] in
             let samples = try utterance.samples()
             return Self.splitter.segments(of: samples).compactMap { segment in
                 let speech = SpokenStretch(of: samples[segment], model: voiceActivity).speech
-                return speech.count < Self.minSamples ? nil : speech
+                return speech.count < WhisperRounds.minSamples ? nil : speech
             }
         }
     }
@@ -143,17 +139,14 @@ public final class WhisperRecognizer: SpeechRecognizer {
         var texts: [String] = []
         var known = first
         for segment in segments {
-            var rest = segment
-            while rest.count >= Self.minSamples {
+            var rounds = WhisperRounds(segment)
+            while let rest = rounds.next {
                 let heard = if let known { known } else { try await hear(rest, on: host) }
                 known = nil
-                let decoding = try await decode(heard, in: language, on: host)
+                let decoding = try await decode(
+                    heard, in: language, atMost: rounds.tokensLeft, on: host)
                 texts += decoding.text.split(whereSeparator: \.isWhitespace).map(String.init)
-                // The model sometimes ends after the first sentence.
-                guard let reached = decoding.reached,
-                    heard.sound.seconds - reached >= Self.leastRest
-                else { break }
-                rest = rest.dropFirst(max(Self.minSamples, Int(reached * 16_000)))
+                rounds.note(tokens: decoding.tokens.count, reached: decoding.reached)
             }
         }
         return texts.joined(separator: " ")
@@ -161,12 +154,12 @@ public final class WhisperRecognizer: SpeechRecognizer {
 
     /// Chooses the words of what was heard, in jobs of a few tokens each.
     private func decode(
-        _ heard: Heard, in language: String, on host: any AgentHost
+        _ heard: Heard, in language: String, atMost tokens: Int, on host: any AgentHost
     ) async throws -> WhisperDecoding {
         host.charge(heard.sound.bytes)
         defer { host.charge(-heard.sound.bytes) }
         var run = try Self.checked { () throws(ONNXError) in
-            try WhisperRun(heard, in: language)
+            try WhisperRun(heard, in: language, atMost: tokens)
         }
         while !run.isOver {
             run = try await host.compute { [run] in
@@ -205,7 +198,8 @@ public final class WhisperRecognizer: SpeechRecognizer {
         _ body: () throws(ONNXError) -> Result
     ) throws(AgentError) -> Result {
         do throws(ONNXError) { return try body() } catch {
-            throw .unavailable(message: "The speech recognition model failed: \(error.message).")
+            throw .malformedReply(
+                message: "The speech recognition model failed.", detail: error.message)
         }
     }
 }
@@ -219,9 +213,12 @@ private struct WhisperRun: Sendable {
     /// The tokens that the model reads next.
     private var unread: [Int]
 
-    init(_ heard: WhisperRecognizer.Heard, in language: String) throws(ONNXError) {
+    init(
+        _ heard: WhisperRecognizer.Heard, in language: String, atMost tokens: Int
+    ) throws(ONNXError) {
         let vocabulary = heard.model.vocabulary
-        decoding = WhisperDecoding(vocabulary: vocabulary, seconds: heard.sound.seconds)
+        decoding = WhisperDecoding(
+            vocabulary: vocabulary, seconds: heard.sound.seconds, atMost: tokens)
         memory = try heard.model.begin()
         let token = vocabulary.languages[language] ?? vocabulary.start + 1
         unread = WhisperDecoding.prompt(language: token, vocabulary)

@@ -127,4 +127,36 @@ import Testing
         let result = try decode(offers)
         #expect(result.text.isEmpty && result.steps < 100)
     }
+
+    /// A model that ends after each word would cost an encoder pass for each.
+    @Test func aSegmentIsHeardThreeTimesAtMost() {
+        var rounds = WhisperRounds([Int16](repeating: 0, count: 15 * 16_000)[...])
+        var heard: [Int] = []
+        while let rest = rounds.next {
+            heard.append(rest.count)
+            rounds.note(tokens: 1, reached: 0.5)
+        }
+        #expect(heard == [240_000, 232_000, 224_000])
+    }
+
+    @Test func theRoundsOfASegmentShareItsTokens() throws {
+        var rounds = WhisperRounds([Int16](repeating: 0, count: 32_000)[...])
+        #expect(rounds.tokensLeft == 24)
+        rounds.note(tokens: 22, reached: 0.5)
+        #expect(rounds.next?.count == 24_000 && rounds.tokensLeft == 2)
+        let vocabulary = try #require(Self.vocabulary)
+        var decoding = WhisperDecoding(vocabulary: vocabulary, seconds: 1.5, atMost: 2)
+        let logits = (0..<vocabulary.count).map { Float($0 == 0 ? 0 : -20) }
+        logits.withUnsafeBufferPointer { while decoding.next($0) != nil {} }
+        #expect(decoding.tokens.count == 2)
+        rounds.note(tokens: 2, reached: 0.2)
+        #expect(rounds.next == nil)
+    }
+
+    @Test(arguments: [nil, 1.2, 2] as [Double?])
+    func nothingIsHeardAnewWhereTheTextEndsWithTheSpeech(reached: Double?) {
+        var rounds = WhisperRounds([Int16](repeating: 0, count: 32_000)[...])
+        rounds.note(tokens: 4, reached: reached)
+        #expect(rounds.next == nil)
+    }
 }
