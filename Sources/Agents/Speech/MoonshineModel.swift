@@ -135,12 +135,16 @@ final class MoonshineModel: Sendable {
 
     /// The first tokens of keys or values.
     private func prefix(of tensor: ONNXTensor, tokens count: Int) throws(ONNXError) -> ONNXTensor {
-        let part = try tensor.withFloats { values -> [Float] in
+        let part = try tensor.withFloats { values -> [Float]? in
             let stride = values.count / Self.heads
+            guard values.count == stride * Self.heads, stride >= count * Self.headSize else {
+                return nil
+            }
             return (0..<Self.heads).flatMap {
                 values[$0 * stride..<$0 * stride + count * Self.headSize]
             }
         }
+        guard let part else { throw ONNXError(message: "the decoder forgot tokens") }
         return try ONNXTensor(
             part, shape: [1, Self.heads, count, Self.headSize], decoder.runtime)
     }

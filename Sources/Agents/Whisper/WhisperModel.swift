@@ -95,6 +95,8 @@ final class WhisperModel: Sendable {
         let outputs = try decoder.run(
             inputs, outputs: ["logits"] + layers.map { "present_\($0)" })
         memory = Memory(caches: Array(outputs.dropFirst()))
-        return try outputs[0].withFloats(use)
+        let result = try outputs[0].withFloats { $0.count == vocabulary.count ? use($0) : nil }
+        guard let result else { throw ONNXError(message: "the tokens are of another model") }
+        return result
     }
 }
