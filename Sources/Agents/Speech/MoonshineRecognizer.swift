@@ -115,7 +115,7 @@ public final class MoonshineRecognizer: SpeechRecognizer {
             return try words(of: stretch, heardAs: model.text(of: tokens), model)
         } catch {
             throw .malformedReply(
-                message: "The speech recognition model has failed: \(error.message)")
+                message: "The speech recognition model failed.", detail: error.message)
         }
     }
 
