@@ -61,6 +61,14 @@ struct ModelFiles: Sendable {
         text.replacing(directory + "/", with: "")
     }
 
+    /// The sizes of the model's own files together; a missing one counts as empty.
+    var bytes: Int {
+        names.reduce(0) { sum, name in
+            var status = stat()
+            return stat(path(name), &status) == 0 ? sum + Int(status.st_size) : sum
+        }
+    }
+
     /// The first file that cannot be read, and why, in one line; nil when all can. They are not
     /// opened.
     var missing: String? {

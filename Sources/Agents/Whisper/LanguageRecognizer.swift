@@ -12,6 +12,8 @@ public final class LanguageRecognizer: SpeechRecognizer {
     private let single: [String: any SpeechRecognizer]
     /// Hears all other languages, and tells which is spoken.
     private let whisper: WhisperRecognizer
+    /// All that are installed.
+    private let all: [any SpeechRecognizer]
 
     /// Creates a recogniser.
     /// - Parameters:
@@ -24,10 +26,9 @@ public final class LanguageRecognizer: SpeechRecognizer {
         self.languages = languages
         self.single = single
         self.whisper = whisper
-    }
-
-    private var all: [any SpeechRecognizer] {
-        languages.compactMap { single[$0] } + [whisper]
+        // A server of one language may have no Whisper.
+        let others: [any SpeechRecognizer] = whisper.missingFile == nil ? [whisper] : []
+        all = languages.compactMap { single[$0] } + others
     }
 
     /// Whether all of them may be asked repeatedly.

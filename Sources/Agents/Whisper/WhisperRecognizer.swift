@@ -15,11 +15,14 @@ public final class WhisperRecognizer: SpeechRecognizer {
     /// Tokens that a job of the worker pool chooses. With 4, a job takes about 25 ms: then other
     /// sessions' jobs run, and a cancellation takes effect.
     private static let tokensPerJob = 4
-    /// Resident bytes of the loaded base model.
+    /// Resident bytes of the loaded base model, with the runtime's library (27 MB), which all models of
+    /// a process share.
     static let loadedBytes = 170_000_000
-    /// Additional bytes of each thread that runs it, at most: the work space of 15 s, which the runtime
-    /// keeps.
+    /// Additional bytes of each thread that runs the base model, at most: the work space of 15 s, which
+    /// the runtime keeps.
     static let runBytes = 60_000_000
+    /// Bytes of the base model's files.
+    private static let baseFileBytes = 107_700_000
 
     /// What was heard of a segment.
     struct Heard: Sendable {
@@ -49,8 +52,13 @@ public final class WhisperRecognizer: SpeechRecognizer {
     /// True: a hypothesis costs only processor time that is otherwise free.
     public var makesHypotheses: Bool { true }
 
-    /// The memory of the model, and of a run on every worker thread.
-    public func serverBytes(workers: Int) -> Int { Self.loadedBytes + workers * Self.runBytes }
+    /// The memory of the model, and of a run on every worker thread: that of the base model, and more
+    /// for a larger one by the size of its files.
+    public func serverBytes(workers: Int) -> Int {
+        let base = Self.loadedBytes + workers * Self.runBytes
+        let ratio = Double(load.files.bytes) / Double(Self.baseFileBytes)
+        return Int(Double(base) * max(1, ratio))
+    }
 
     /// The heap that loading the model has taken.
     public var loadedBytes: Int { load.heapBytes }

@@ -4,6 +4,7 @@
 
 import Agents
 import Codec
+import Foundation
 import Session
 import Synchronization
 import TestMaterial
@@ -105,6 +106,30 @@ import Testing
             _ = try await heard(samples, language: "fr", by: Self.whisper, on: stopped)
         }
         #expect(stopped.pieces == 4)
+    }
+
+    @Test func aLargerModelCountsMore() throws {
+        let folder = FileManager.default.temporaryDirectory.appending(
+            path: "whisper-\(UInt64.random(in: 0...(.max)))")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let own = folder.appending(path: "recognizers/multilingual")
+        try FileManager.default.createDirectory(at: own, withIntermediateDirectories: true)
+        let recognizer = WhisperRecognizer(
+            folder: "recognizers/multilingual", modelsDirectory: folder.path())
+        #expect(recognizer.serverBytes(workers: 2) == 290_000_000)
+        let file = own.appending(path: "decoder.onnx")
+        try Data().write(to: file)
+        try FileHandle(forWritingTo: file).truncate(atOffset: 215_400_000)
+        #expect(recognizer.serverBytes(workers: 2) == 580_000_000)
+    }
+
+    /// A server that hears English only may have no Whisper.
+    @Test func aModelThatIsNotInstalledCountsNothing() {
+        let english = MoonshineRecognizer(modelsDirectory: "/nonexistent")
+        let choosing = LanguageRecognizer(
+            languages: ["en"], single: ["en": english],
+            whisper: WhisperRecognizer(modelsDirectory: "/nonexistent"))
+        #expect(choosing.serverBytes(workers: 2) == english.serverBytes(workers: 2))
     }
 
     @Test func theErrorSaysHowToInstallTheModel() async throws {
