@@ -1,7 +1,27 @@
 // Ends a run of a model before it is done.
 
 import CONNXRuntime
+import Session
 import Synchronization
+
+extension AgentHost {
+    /// Runs models on a worker thread, and ends their runs when the task is cancelled.
+    /// - Throws: `CancellationError` then; otherwise what `work` or the host throws.
+    func computeInterruptibly<Result: Sendable>(
+        _ work: @escaping @Sendable (ONNXInterruption) throws -> Result
+    ) async throws -> Result {
+        let interruption = ONNXInterruption()
+        return try await withTaskCancellationHandler {
+            try await compute {
+                do { return try work(interruption) } catch {
+                    throw interruption.isInterrupted ? CancellationError() : error
+                }
+            }
+        } onCancel: {
+            interruption.interrupt()
+        }
+    }
+}
 
 /// Whether runs of models are still wanted. Any thread.
 final class ONNXInterruption: @unchecked Sendable {

@@ -63,19 +63,23 @@ final class MoonshineModel: Sendable {
 
     /// The tokens of samples at 16 kHz, at most 30 s of them, the longest that the model was trained
     /// on.
-    /// - Parameter expected: the tokens of a beginning of these samples, if they are known. They save
-    ///   time where they are right, and change nothing.
+    /// - Parameters:
+    ///   - expected: the tokens of a beginning of these samples, if they are known. They save
+    ///     time where they are right, and change nothing.
+    ///   - interruption: ends the runs early, with an error.
     func tokens(
-        of samples: ArraySlice<Int16>, expecting expected: [Int64] = []
+        of samples: ArraySlice<Int16>, expecting expected: [Int64] = [],
+        until interruption: ONNXInterruption?
     ) throws(ONNXError) -> [Int64] {
         let most = max(1, samples.count * Self.tokensPerSecond / 16_000)
-        let heard = try encode(samples)
+        let heard = try encode(samples, until: interruption)
         var tokens: [Int64] = []
         var past = noTokens
         // The next token to be said, which is certain, and what is expected behind it.
         var said = [Self.begin] + expected.prefix(most - 1)
         while true {
-            let (choices, new) = try decode(said, after: past, hearing: heard)
+            let (choices, new) = try decode(
+                said, after: past, hearing: heard, until: interruption)
             let guesses = said.dropFirst()
             let right = zip(choices, guesses).prefix { $0 == $1 }.count
             tokens += guesses.prefix(right)
@@ -95,16 +99,19 @@ final class MoonshineModel: Sendable {
     func text(of tokens: [Int64]) -> String { vocabulary.text(of: tokens) }
 
     /// What the decoder attends to: keys and values of each of its layers.
-    private func encode(_ samples: ArraySlice<Int16>) throws(ONNXError) -> [ONNXTensor] {
+    private func encode(
+        _ samples: ArraySlice<Int16>, until interruption: ONNXInterruption?
+    ) throws(ONNXError) -> [ONNXTensor] {
         let wave = samples.map { Float($0) / 32_768 }
         let tensor = try ONNXTensor(wave, shape: [1, wave.count], encoder.runtime)
-        return try encoder.run([("samples", tensor)], outputs: Self.crossNames)
+        return try encoder.run([("samples", tensor)], outputs: Self.crossNames, until: interruption)
     }
 
     /// Runs the decoder.
     /// - Returns: for each token the one that follows it, and the keys and values of all tokens.
     private func decode(
-        _ tokens: [Int64], after past: [ONNXTensor], hearing heard: [ONNXTensor]
+        _ tokens: [Int64], after past: [ONNXTensor], hearing heard: [ONNXTensor],
+        until interruption: ONNXInterruption?
     ) throws(ONNXError) -> (choices: [Int64], new: [ONNXTensor]) {
         var inputs = [
             (
@@ -114,7 +121,7 @@ final class MoonshineModel: Sendable {
         ]
         inputs += zip(Self.crossNames, heard).map { ($0, $1) }
         inputs += zip(Self.pastNames, past).map { ($0, $1) }
-        let made = try decoder.run(inputs, outputs: ["logits"] + Self.newNames)
+        let made = try decoder.run(inputs, outputs: ["logits"] + Self.newNames, until: interruption)
         let choices = try made[0].withFloats { Self.choices(in: $0, of: tokens.count) }
         guard choices.count == tokens.count else {
             throw ONNXError(message: "the decoder made \(choices.count) tokens")

@@ -83,8 +83,9 @@ public final class MoonshineRecognizer: SpeechRecognizer {
             return ""
         }
         guard utterance.sampleCount > Self.splitter.maxSamples else {
-            let text = try await host.compute {
-                try self.words(in: utterance.samples()[...], after: utterance.earlier)
+            let text = try await host.computeInterruptibly { interruption in
+                try self.words(
+                    in: utterance.samples()[...], after: utterance.earlier, until: interruption)
             }
             return text.split(whereSeparator: \.isWhitespace).joined(separator: " ")
         }
@@ -93,7 +94,9 @@ public final class MoonshineRecognizer: SpeechRecognizer {
         // One job per segment, so that other sessions' jobs run between two segments, and a
         // cancellation takes effect there.
         for segment in Self.splitter.segments(of: samples) {
-            let text = try await host.compute { try self.words(in: samples[segment]) }
+            let text = try await host.computeInterruptibly { interruption in
+                try self.words(in: samples[segment], until: interruption)
+            }
             let words = text.split(whereSeparator: \.isWhitespace)
             if !words.isEmpty { texts.append(words.joined(separator: " ")) }
         }
@@ -104,15 +107,17 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     /// Call it on a worker thread.
     /// - Parameter earlier: what was recognised of a beginning of the samples; it is replaced.
     func words(
-        in samples: ArraySlice<Int16>, after earlier: EarlierRecognition? = nil
+        in samples: ArraySlice<Int16>, after earlier: EarlierRecognition? = nil,
+        until interruption: ONNXInterruption? = nil
     ) throws(AgentError) -> String {
         let model = try model()
         let stretch = SpokenStretch(of: samples, model: voiceActivity)
         do throws(ONNXError) {
             let tokens = try model.tokens(
-                of: stretch.samples, expecting: earlier?.tokens ?? [])
+                of: stretch.samples, expecting: earlier?.tokens ?? [], until: interruption)
             earlier?.tokens = tokens
-            return try words(of: stretch, heardAs: model.text(of: tokens), model)
+            return try words(
+                of: stretch, heardAs: model.text(of: tokens), model, until: interruption)
         } catch {
             throw .malformedReply(
                 message: "The speech recognition model failed.", detail: error.message)
@@ -123,12 +128,13 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     /// alone.
     /// - Parameter whole: the words that were heard in all of it.
     private func words(
-        of stretch: SpokenStretch, heardAs whole: String, _ model: MoonshineModel
+        of stretch: SpokenStretch, heardAs whole: String, _ model: MoonshineModel,
+        until interruption: ONNXInterruption?
     ) throws(ONNXError) -> String {
         guard stretch.lacksWords(whole), let (first, second) = stretch.halves else { return whole }
         let parts = try [first, second].map { part throws(ONNXError) in
-            let heard = model.text(of: try model.tokens(of: part.samples))
-            return try words(of: part, heardAs: heard, model)
+            let heard = model.text(of: try model.tokens(of: part.samples, until: interruption))
+            return try words(of: part, heardAs: heard, model, until: interruption)
         }
         let joined = Self.join(parts)
         let isMore = SpokenStretch.letters(in: joined) > SpokenStretch.letters(in: whole)

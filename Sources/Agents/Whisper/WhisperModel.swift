@@ -60,13 +60,16 @@ final class WhisperModel: Sendable {
 
     /// Hears an utterance.
     /// - Parameter samples: mono at 16 kHz, at most `maxSamples`.
-    func hear(_ samples: ArraySlice<Int16>) throws(ONNXError) -> Sound {
+    func hear(
+        _ samples: ArraySlice<Int16>, until interruption: ONNXInterruption
+    ) throws(ONNXError) -> Sound {
         let heard = samples.prefix(Self.maxSamples)
         let positions = (heard.count + Self.silence - 1) / Self.samplesPerPosition + 1
         var audio = heard.map { Float($0) / 32_768 }
         audio += repeatElement(0, count: positions * Self.samplesPerPosition - audio.count)
         let input = try ONNXTensor(audio, shape: [1, audio.count], encoder.runtime)
-        let caches = try encoder.run([("audio", input)], outputs: layers.map { "cross_\($0)" })
+        let caches = try encoder.run(
+            [("audio", input)], outputs: layers.map { "cross_\($0)" }, until: interruption)
         let bytes = layers.count * vocabulary.heads * Self.headWidth * positions * 4
         return Sound(caches: caches, seconds: Double(heard.count) / 16_000, bytes: bytes)
     }
@@ -82,6 +85,7 @@ final class WhisperModel: Sendable {
     /// - Parameter use: gets the odds of the next one (logits), one for each token of the vocabulary.
     func read<Result>(
         _ tokens: [Int], of sound: Sound, _ memory: inout Memory,
+        until interruption: ONNXInterruption,
         use: (UnsafeBufferPointer<Float>) -> Result
     ) throws(ONNXError) -> Result {
         let numbers = tokens.map(Int64.init)
@@ -93,7 +97,7 @@ final class WhisperModel: Sendable {
             inputs.append(("cross_\(layer)", sound.caches[index]))
         }
         let outputs = try decoder.run(
-            inputs, outputs: ["logits"] + layers.map { "present_\($0)" })
+            inputs, outputs: ["logits"] + layers.map { "present_\($0)" }, until: interruption)
         memory = Memory(caches: Array(outputs.dropFirst()))
         let result = try outputs[0].withFloats { $0.count == vocabulary.count ? use($0) : nil }
         guard let result else { throw ONNXError(message: "the tokens are of another model") }

@@ -94,20 +94,30 @@ public final class WhisperRecognizer: SpeechRecognizer {
         of utterance: Utterance, on host: any AgentHost
     ) async throws -> [ArraySlice<Int16>] {
         guard utterance.sampleCount >= WhisperRounds.minSamples else { return [] }
-        return try await host.compute { [voiceActivity] in
-            let samples = try utterance.samples()
-            return Self.splitter.segments(of: samples).compactMap { segment in
-                let speech = SpokenStretch(of: samples[segment], model: voiceActivity).speech
-                return speech.count < WhisperRounds.minSamples ? nil : speech
-            }
+        guard utterance.sampleCount > Self.splitter.maxSamples else {
+            return try await host.compute { try self.speech(in: utterance.samples()[...]) }
         }
+        let samples = try await host.compute { try utterance.samples() }
+        var segments: [ArraySlice<Int16>] = []
+        for segment in Self.splitter.segments(of: samples) {
+            segments += try await host.compute { self.speech(in: samples[segment]) }
+        }
+        return segments
+    }
+
+    /// The speech of a segment; empty where there is none.
+    private func speech(in segment: ArraySlice<Int16>) -> [ArraySlice<Int16>] {
+        let speech = SpokenStretch(of: segment, model: voiceActivity).speech
+        return speech.count < WhisperRounds.minSamples ? [] : [speech]
     }
 
     /// Hears a segment.
     func hear(_ segment: ArraySlice<Int16>, on host: any AgentHost) async throws -> Heard {
-        try await host.compute {
+        try await host.computeInterruptibly { interruption in
             let model = try self.model()
-            let sound = try Self.checked { () throws(ONNXError) in try model.hear(segment) }
+            let sound = try Self.checked { () throws(ONNXError) in
+                try model.hear(segment, until: interruption)
+            }
             return Heard(model: model, sound: sound)
         }
     }
@@ -123,7 +133,7 @@ public final class WhisperRecognizer: SpeechRecognizer {
     ) async throws -> String {
         let known = heard.model.vocabulary.languages
         if let named = named.map(Phrase.primary), known[named] != nil { return named }
-        return try await host.compute {
+        return try await host.computeInterruptibly { interruption in
             let names = languages.isEmpty ? known.keys.sorted() : languages
             let choices = names.compactMap { name in
                 known[Phrase.primary(name)].map { (name: Phrase.primary(name), token: $0) }
@@ -131,7 +141,9 @@ public final class WhisperRecognizer: SpeechRecognizer {
             return try Self.checked { () throws(ONNXError) in
                 var memory = try heard.model.begin()
                 let start = heard.model.vocabulary.start
-                return try heard.model.read([start], of: heard.sound, &memory) { odds in
+                return try heard.model.read(
+                    [start], of: heard.sound, &memory, until: interruption
+                ) { odds in
                     choices.max { odds[$0.token] < odds[$1.token] }?.name
                 }
             }
@@ -170,9 +182,9 @@ public final class WhisperRecognizer: SpeechRecognizer {
             try WhisperRun(heard, in: language, atMost: tokens)
         }
         while !run.isOver {
-            run = try await host.compute { [run] in
+            run = try await host.computeInterruptibly { [run] interruption in
                 try Self.checked { () throws(ONNXError) in
-                    try run.advanced(by: Self.tokensPerJob, heard)
+                    try run.advanced(by: Self.tokensPerJob, heard, until: interruption)
                 }
             }
         }
@@ -234,13 +246,13 @@ private struct WhisperRun: Sendable {
 
     /// The run after some tokens more.
     func advanced(
-        by tokens: Int, _ heard: WhisperRecognizer.Heard
+        by tokens: Int, _ heard: WhisperRecognizer.Heard, until interruption: ONNXInterruption
     ) throws(ONNXError) -> WhisperRun {
         var run = self
         for _ in 0..<tokens where !run.isOver {
-            let next = try heard.model.read(run.unread, of: heard.sound, &run.memory) {
-                run.decoding.next($0)
-            }
+            let next = try heard.model.read(
+                run.unread, of: heard.sound, &run.memory, until: interruption
+            ) { run.decoding.next($0) }
             run.unread = [next ?? 0]
             run.isOver = next == nil
         }
