@@ -7,6 +7,7 @@ import Agents
 import Codec
 import Foundation
 import Session
+import TestMaterial
 
 /// Prints the table.
 struct RoomTable: Sendable {
@@ -77,7 +78,7 @@ struct RoomTable: Sendable {
     private static func files(in folder: String, _ package: String) throws -> [Int16] {
         var samples: [Int16] = []
         for name in try names(in: folder, package) {
-            samples += try recording(folder + "/" + name)
+            samples += try SpeechRecording(wav: folder + "/" + name).samples
             if samples.count >= minutes * 60 * 16_000 { break }
         }
         return Array(samples.prefix(minutes * 60 * 16_000))
@@ -87,7 +88,7 @@ struct RoomTable: Sendable {
     private static func typing() throws -> [Int16] {
         let folder = "/usr/share/buckle/wav"
         let keys = try names(in: folder, "bucklespring-data").prefix(60).map {
-            try recording(folder + "/" + $0)
+            try SpeechRecording(wav: folder + "/" + $0).samples
         }
         var noise = SeededNoise()
         var samples = [Int16](repeating: 0, count: minutes * 60 * 16_000)
@@ -108,18 +109,5 @@ struct RoomTable: Sendable {
             throw TurnTableFailure("\(folder) is missing: apt-get install \(package)")
         }
         return all.filter { $0.hasSuffix(".wav") }.sorted()
-    }
-
-    /// A recording at 16 kHz.
-    private static func recording(_ path: String) throws -> [Int16] {
-        let data = try Data(contentsOf: URL(filePath: path))
-        let file = try WAVFile(parsing: [UInt8](data))
-        var resampler = try Resampler(from: file.rate, to: .hz16000)
-        var output = [Int16](
-            repeating: 0, count: resampler.maxOutputSamples(for: file.samples.count))
-        let count = file.samples.withUnsafeBufferPointer { input in
-            output.withUnsafeMutableBufferPointer { resampler.process(input, into: $0) }
-        }
-        return Array(output[..<count])
     }
 }
