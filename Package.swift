@@ -153,7 +153,7 @@ let package = Package(
         // phoneme-table`).
         .executableTarget(
             name: "phoneme-table", dependencies: ["Agents"], path: "Tests/PhonemeTable",
-            exclude: ["compare.py"], swiftSettings: strict),
+            swiftSettings: strict),
         // The same: the recognisers on recordings in five languages (`make bench-languages`).
         .executableTarget(
             name: "language-table", dependencies: ["Codec", "Session", "Agents", "CLinux"],

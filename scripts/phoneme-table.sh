@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares the phonemes of the natural voice with those of its own front end, on sentences of Debian's
-# package `fortunes`: Tests/PhonemeTable/compare.py. The packages are unpacked below .build/, not
+# package `fortunes`: LoadTests/phonemes/compare.py. The packages are unpacked below .build/, not
 # installed.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
@@ -22,5 +22,5 @@ if [[ ! -d $work/texts ]]; then
 fi
 python3 "$root/scripts/voice_tables.py" "$work/wheel" "$work/tables"
 mapfile -t texts < <(find "$work/texts/usr/share/games/fortunes" -type f ! -name '*.*' | sort)
-exec python3 "$root/Tests/PhonemeTable/compare.py" "$root/.build/release/phoneme-table" \
+exec python3 "$root/LoadTests/phonemes/compare.py" "$root/.build/release/phoneme-table" \
     "$work/wheel" "$work/tables" "${texts[@]}" "$@"

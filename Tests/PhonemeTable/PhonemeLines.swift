@@ -1,4 +1,4 @@
-// What compare.py needs of Parley: the front end of the natural voice, line by line from standard
+// What LoadTests/phonemes/compare.py needs of Parley: the front end of the natural voice, line by line from standard
 // input to standard output.
 //
 //   phoneme-table spoken           the text that SpokenText makes of a line
