@@ -67,7 +67,7 @@ setup: ## Install what building and running takes: Debian packages, Swift packag
 	@scripts/setup-apt.sh build
 	@scripts/setup-swift.sh & packages=$$!; trap 'kill $$packages' INT TERM; models=0; \
 		scripts/setup-models.sh || models=$$?; wait $$packages && exit $$models
-	@scripts/setup-voice.sh || echo 'parley: flite speaks meanwhile; make voice tries again'
+	@scripts/setup-voice.sh --optional
 
 models: ## Make models/ only
 	@scripts/setup-apt.sh build
@@ -84,6 +84,7 @@ smart-turn: models ## Fetch a model that hears whether a turn is over; for --tur
 
 setup-tests: setup
 	@scripts/setup-apt.sh test
+	@scripts/setup-voice.sh
 	@scripts/setup-languages.sh
 	@scripts/setup-smart-turn.sh
 
@@ -235,6 +236,7 @@ nod-table: setup-tests ## Which nods stop a reply, and how soon interruptions do
 	@exec .build/release/turn-table --nods $(ARGS)
 
 room-table: setup-tests ## What music, others' speech and a keyboard do to a reply: a table
+	@scripts/setup-apt.sh speech
 	@$(release_build) --product turn-table
 	@exec .build/release/turn-table --room $(ARGS)
 

@@ -156,12 +156,12 @@ make_pip() {
 }
 
 # pip_logged NAME PIP ARGUMENTS…: runs pip, and fails with one line if pip fails. pip's own limits
-# (five retries of up to minutes each) would look like a hang.
+# (five retries of up to minutes each) would look like a hang. A caller may set other limits: pip_retries, and pip_timeout in seconds.
 pip_logged() {
     local name=$1 pip=$2
     shift 2
     run_logged "$name" "$pip" --disable-pip-version-check --no-input \
-        --retries 2 --timeout 20 "$@" && return
+        --retries "${pip_retries:-2}" --timeout "${pip_timeout:-20}" "$@" && return
     if failed_on_network "$name"; then
         fail "PyPI cannot be reached: check the network (or pip's proxy and index settings) and" \
             "run the same command again. The output is in ${setup_logs#"$root"/}/$name.log"

@@ -44,12 +44,15 @@ test=(
     sox                      # turns those recordings into WAV files
 )
 
-# What people said in other languages, for `make turn-table` as well.
+# What people said in other languages, and other sounds of a room, for `make turn-table` and `make
+# room-table` as well.
 speech=(
     asterisk-core-sounds-es-wav  # Spanish
     asterisk-core-sounds-fr-wav  # French
     asterisk-core-sounds-it-wav  # Italian
     asterisk-core-sounds-ru-wav  # Russian
+    asterisk-moh-opsound-wav     # music
+    bucklespring-data            # a keyboard
 )
 
 # For the long browser tests as well.

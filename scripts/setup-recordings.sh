@@ -13,6 +13,10 @@ is_complete() {
 
 is_complete && exit 0
 mkdir -p "$recordings"
+exec 9>"$recordings/.lock"
+flock 9
+is_complete && exit 0
+rm -rf "$recordings"/.work-*
 work=$(mktemp -d "$recordings/.work-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 say "fetching recordings of readers (20 MB)"

