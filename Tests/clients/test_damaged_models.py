@@ -123,6 +123,21 @@ def test_a_damaged_file_fails_the_turn_and_not_the_process(folder, speech, name,
         assert log.count(f"is damaged ({name})") == 1
 
 
+@pytest.mark.parametrize("damage", ["cut off", "empty"])
+def test_a_damaged_library_is_opened_by_no_model(folder, speech, damage):
+    """Whisper and Smart Turn have checksums of their own; the library's are those of the folder."""
+    for name in ("whisper-base", "smart-turn"):
+        (folder / name).symlink_to(MODELS / name)
+    replace(folder / RUNTIME, DAMAGES[damage]((MODELS / RUNTIME).read_bytes()))
+    options = ["--recognizer-languages", "fr", "--turn-model", "smart-turn"]
+    with ParleyServer("--models", str(folder), *options) as server:
+        heard, status = converse(server, speech)
+        assert (heard["code"], status) == ("agent_unavailable", "completed")
+        assert RUNTIME in heard["message"]
+        log = server.log_path.read_text(encoding="utf-8")
+        assert log.count("no turn model: turns are judged without it") == 1
+
+
 @pytest.mark.parametrize("make", [pathlib.Path.mkdir, os.mkfifo])
 @pytest.mark.parametrize("name", [ENCODER, TOKENS, RUNTIME])
 def test_a_directory_or_a_pipe_in_place_of_a_file_fails_the_turn(folder, speech, name, make):
