@@ -1,5 +1,5 @@
-// What users say over a reply: nods, which ask the agent to go on, and interruptions. The embedded
-// voice's four speakers say them, and people in recordings of Debian's packages. The rule of
+// What users say over a reply: nods, which ask the agent to go on, and interruptions. flite's
+// four speakers and the natural voice say them, and people in recordings of Debian's packages. The rule of
 // InterruptionJudge was found with the phrases that are marked as known; the others judge it.
 
 import Agents
@@ -53,13 +53,16 @@ struct NodSpeech: Sendable {
     /// All phrases by the embedded voice's speakers, its own spelling of "mhm" left out: it says
     /// letters.
     static func synthesized(on host: ModelHost) async throws -> [NodSpeech] {
-        let voice = FliteSynthesizer()
+        let models = ProcessInfo.processInfo.environment["PARLEY_MODELS"] ?? "models"
+        let voice = EmbeddedSynthesizer(modelsDirectory: models, engine: .natural) {
+            fatalError("the natural voice: \($0); run make voice")
+        }
         let phrases =
             knownNods.map { ($0, Meaning.nod, true) } + newNods.map { ($0, .nod, false) }
             + knownInterruptions.map { ($0, .interruption, true) }
             + newInterruptions.map { ($0, .interruption, false) }
         var found: [NodSpeech] = []
-        for speaker in ["slt", "rms", "awb", "kal16"] {
+        for speaker in ["marin", "slt", "rms", "awb", "kal16"] {
             for (words, meaning, isKnown) in phrases {
                 found.append(
                     NodSpeech(

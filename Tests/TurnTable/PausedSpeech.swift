@@ -2,6 +2,7 @@
 // that the embedded voice speaks in two parts. All samples are mono at 16 kHz.
 
 import Agents
+import Codec
 import Foundation
 import Session
 
@@ -134,14 +135,13 @@ extension PausedSpeech {
 
     /// Words that a voice says, without silence around them.
     static func samples(
-        of text: String, _ voice: FliteSynthesizer, _ host: ModelHost, name: String = "marin"
+        of text: String, _ voice: any SpeechSynthesizer, _ host: ModelHost, name: String = "marin"
     ) async throws -> [Int16] {
         let collected = CollectedSamples()
         try await voice.speak(SpeechRequest(text: text, voice: name), on: host) { chunk in
-            guard chunk.rate == .hz16000 else { throw TurnTableFailure("not 16 kHz") }
-            await collected.append(chunk.samples)
+            await collected.append(chunk.samples, chunk.rate)
         }
-        let samples = await collected.samples
+        let samples = try await collected.resampled
         // The voice adds silence at both ends, which is removed; the trial inserts its own pause.
         let first = samples.firstIndex(where: isLoud) ?? 0
         let last = samples.lastIndex(where: isLoud) ?? samples.count - 1
@@ -150,7 +150,25 @@ extension PausedSpeech {
 }
 
 private actor CollectedSamples {
-    var samples: [Int16] = []
+    private var samples: [Int16] = []
+    private var rate = SampleRate.hz16000
 
-    func append(_ more: [Int16]) { samples += more }
+    func append(_ more: [Int16], _ rate: SampleRate) {
+        samples += more
+        self.rate = rate
+    }
+
+    /// The samples at 16 kHz.
+    var resampled: [Int16] {
+        get throws {
+            guard rate != .hz16000 else { return samples }
+            var resampler = try Resampler(from: rate, to: .hz16000)
+            var output = [Int16](
+                repeating: 0, count: resampler.maxOutputSamples(for: samples.count))
+            let count = samples.withUnsafeBufferPointer { input in
+                output.withUnsafeMutableBufferPointer { resampler.process(input, into: $0) }
+            }
+            return Array(output[..<count])
+        }
+    }
 }
