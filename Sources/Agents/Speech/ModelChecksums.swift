@@ -1,4 +1,4 @@
-// The checksums of a folder of models: the file SHA256SUMS, which `make models` writes and
+// The checksums of a folder of models: the file SHA256SUMS, which the set-up scripts write and
 // `sha256sum --check` reads. They are compared before a model is loaded, because a damaged file may
 // end the process: a truncated library raises SIGBUS.
 //

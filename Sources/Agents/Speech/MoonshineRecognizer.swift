@@ -10,9 +10,7 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     /// 100 ms. A shorter utterance contains no word, and the model would invent one.
     private static let minSamples = 1_600
     /// Segments of at most 15 s. Moonshine was trained on up to 30 s, but the memory and the time
-    /// of a decode grow with the square of its length. A second of speech takes 60 ms of CPU in
-    /// segments of 15 s, and 134 ms at 28 s. Over 602 s of speech both gave the same words
-    /// (LoadTests/RESULTS.md).
+    /// of a decode grow with the square of its length.
     private static let splitter = UtteranceSplitter(
         maxSamples: 15 * 16_000, searchSamples: 6 * 16_000, quietSamples: 3_200)
     private static let notInstalled = AgentError.unavailable(

@@ -48,7 +48,7 @@ struct MoonshineVocabulary: Sendable {
     /// replaced.
     func text(of tokens: [Int64]) -> String {
         var text: [UInt8] = []
-        for case let token in tokens where ends.indices.contains(Int(token)) {
+        for token in tokens where ends.indices.contains(Int(token)) {
             guard token >= Self.firstWithText else { continue }
             let token = bytes[Int(ends[Int(token) - 1])..<Int(ends[Int(token)])]
             text += token.split(separator: Self.space, omittingEmptySubsequences: false)

@@ -1,5 +1,5 @@
 // Where an utterance has speech, by the network of voice activity: where the recogniser begins to hear,
-// how much speech it hears, and where the speech may be cut. MoonshineRecognizer decodes it.
+// how much speech it hears, and where the speech may be cut. The embedded recognisers decode it.
 
 import Session
 

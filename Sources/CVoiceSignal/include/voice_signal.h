@@ -25,7 +25,8 @@ enum {
     VOICE_BINS = 601,
     /// Frames of a clause, at least: a kernel computes so many at once.
     VOICE_MIN_FRAMES = 16,
-    /// Samples of silence before the pulses of frame 0, and after those of the last frame.
+    /// Samples before the pulses of frame 0, and after those of the last frame: the ends mirrored
+    /// (voice_variant.h).
     VOICE_MARGIN = 600,
     /// Normally distributed numbers in each of the two tables of noise.
     VOICE_NOISE = 16384,

@@ -1,5 +1,5 @@
 // Tables of a few words in the format of scripts/voice_tables.py, so that tests of the rules need no
-// package. InstalledTables has the real ones.
+// package. InstalledPhonemesTests has the real ones.
 
 @testable import Agents
 
