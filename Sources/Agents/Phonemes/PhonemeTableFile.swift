@@ -4,8 +4,6 @@
 // Invariant: no content of a file traps. A table is checked whole when it is read, so that a lookup
 // needs no checks of its own.
 
-import CLinux
-
 /// Why a table cannot be used.
 package enum PhonemeTableError: Error, Equatable {
     /// The file is missing, cannot be read, or is larger than any table.
@@ -32,21 +30,8 @@ struct PhonemeTableFile {
 
     /// The whole content of a file.
     static func bytes(of name: String, in folder: String) throws(PhonemeTableError) -> [UInt8] {
-        let descriptor = parley_open_readonly("\(folder)/\(name)")
-        guard descriptor >= 0 else { throw .unreadable(file: name) }
-        defer { close(descriptor) }
-        var status = stat()
-        guard fstat(descriptor, &status) == 0, Int32(status.st_mode) & S_IFMT == S_IFREG,
-            status.st_size <= maxBytes
-        else { throw .unreadable(file: name) }
-        var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
-        var filled = 0
-        while filled < bytes.count {
-            let count = bytes.withUnsafeMutableBytes { buffer in
-                read(descriptor, buffer.baseAddress! + filled, buffer.count - filled)
-            }
-            guard count > 0 else { throw .unreadable(file: name) }
-            filled += count
+        guard let bytes = ModelFile.bytes("\(folder)/\(name)", atMost: maxBytes) else {
+            throw .unreadable(file: name)
         }
         return bytes
     }

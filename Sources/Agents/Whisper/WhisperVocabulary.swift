@@ -2,8 +2,6 @@
 // written by scripts/convert_whisper.py: a head with the numbers of layers and heads, then a line for
 // each token, in hexadecimal or, for special ones, the name between <| and |>.
 
-import CLinux
-
 /// The tokens of a model.
 struct WhisperVocabulary: Sendable {
     /// Most bytes of the file: 4 MiB, six times those of the base model.
@@ -29,20 +27,13 @@ struct WhisperVocabulary: Sendable {
     let languages: [String: Int]
     /// How many tokens there are.
     let count: Int
-    /// The texts one after another, and where each ends.
-    private let bytes: [UInt8]
-    private let ends: [Int]
+    private let texts: TokenTexts
 
     /// Reads a file.
     /// - Returns: nil where it cannot be read, or is no such file.
     init?(path: String) {
-        let descriptor = parley_open_readonly(path)
-        guard descriptor >= 0 else { return nil }
-        defer { close(descriptor) }
-        var bytes = [UInt8](repeating: 0, count: Self.maxFileBytes)
-        let count = read(descriptor, &bytes, bytes.count)
-        guard count > 0, count < bytes.count else { return nil }
-        self.init(String(decoding: bytes[..<count], as: UTF8.self))
+        guard let bytes = ModelFile.bytes(path, atMost: Self.maxFileBytes) else { return nil }
+        self.init(String(decoding: bytes, as: UTF8.self))
     }
 
     /// - Returns: nil where the text is no such file.
@@ -52,22 +43,21 @@ struct WhisperVocabulary: Sendable {
             let layers = Self.value("layers", in: head), (1...64).contains(layers),
             let heads = Self.value("heads", in: head), (1...64).contains(heads)
         else { return nil }
-        var (bytes, ends): ([UInt8], [Int]) = ([], [])
+        var texts = TokenTexts()
         var special: [Substring: Int] = [:]
         for (token, line) in lines.dropFirst().enumerated() {
             if line.hasPrefix("<|") {
                 special[line.dropFirst(2).dropLast(2)] = token
             } else {
-                guard special.isEmpty, Self.append(line, to: &bytes) else { return nil }
-                ends.append(bytes.count)
+                guard special.isEmpty, texts.append(line.utf8) else { return nil }
             }
         }
-        guard let end = special["endoftext"], end == ends.count,
+        guard let end = special["endoftext"], end == texts.count,
             let start = special["startoftranscript"], let translate = special["translate"],
             let transcribe = special["transcribe"], let firstStamp = special["0.00"],
             start < translate, translate <= transcribe, transcribe < firstStamp
         else { return nil }
-        (self.layers, self.heads, self.bytes, self.ends) = (layers, heads, bytes, ends)
+        (self.layers, self.heads, self.texts) = (layers, heads, texts)
         (self.end, self.start, self.transcribe) = (end, start, transcribe)
         self.firstStamp = firstStamp
         count = lines.count - 1
@@ -76,41 +66,17 @@ struct WhisperVocabulary: Sendable {
             languages[String(name)] = token
         }
         self.languages = languages
-        blank = ends.indices.first { Self.text(of: $0, bytes, ends) == [UInt8(ascii: " ")] } ?? end
+        blank = (0..<end).first { texts[$0] == [UInt8(ascii: " ")] } ?? end
     }
 
     private static func value(_ name: String, in head: [Substring]) -> Int? {
         head.first { $0.hasPrefix(name + "=") }.flatMap { Int($0.dropFirst(name.count + 1)) }
     }
 
-    /// Appends bytes in hexadecimal; false where the line is not that.
-    private static func append(_ line: Substring, to bytes: inout [UInt8]) -> Bool {
-        var digits = line.utf8.makeIterator()
-        while let high = digits.next() {
-            guard let high = digit(high), let low = digits.next().flatMap(digit) else {
-                return false
-            }
-            bytes.append(high << 4 | low)
-        }
-        return true
-    }
-
-    private static func digit(_ character: UInt8) -> UInt8? {
-        switch character {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): character - UInt8(ascii: "a") + 10
-        default: nil
-        }
-    }
-
-    private static func text(of token: Int, _ bytes: [UInt8], _ ends: [Int]) -> ArraySlice<UInt8> {
-        bytes[(token == 0 ? 0 : ends[token - 1])..<ends[token]]
-    }
-
     /// The text of tokens below `end`. Bytes that are no UTF-8, as in the middle of a letter, become
     /// U+FFFD.
     func text(of tokens: [Int]) -> String {
-        let bytes = tokens.flatMap { Self.text(of: $0, self.bytes, ends) }
+        let bytes = tokens.flatMap { texts[$0] }
         return String(decoding: bytes, as: UTF8.self)
     }
 }

@@ -17,6 +17,12 @@ import Testing
         #expect(vocabulary.text(of: [-1, 0, 7, .max]) == "")
     }
 
+    /// A token without a text moves none of the others.
+    @Test func aTokenMayBeEmpty() throws {
+        let vocabulary = try #require(read(["00", "01", "02", "", "47", ""]))
+        #expect(vocabulary.text(of: [3, 4]) == "G")
+    }
+
     @Test(arguments: [
         [], ["00", "01", "02"], ["00", "01", "02", "0"], ["00", "01", "02", "0g"],
         ["00", "01", "02", "0A"],
