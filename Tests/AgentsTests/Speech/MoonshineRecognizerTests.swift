@@ -85,6 +85,14 @@ import Testing
         #expect(!growing.tokens.isEmpty && growing.tokens == wrong.tokens)
     }
 
+    @Test func aCancellationEndsTheRunOfTheModel() async throws {
+        let utterance = Utterance(samples: SpeechRecording.goForward.samples)
+        let task = Task {
+            try await Self.recognizer.transcribe(utterance, on: CancellingHost())
+        }
+        await #expect(throws: CancellationError.self) { try await task.value }
+    }
+
     @Test(arguments: [0, 1, 1_599, 1_600, 16_000, 80_000])
     func recognisesNothingInSilence(sampleCount: Int) async throws {
         let silence = [Int16](repeating: 0, count: sampleCount)

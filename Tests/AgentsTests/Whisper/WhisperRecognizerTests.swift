@@ -108,6 +108,40 @@ import Testing
         #expect(stopped.pieces == 4)
     }
 
+    @Test func aCancellationEndsTheRunOfTheModel() async throws {
+        let samples = try SpokenPrompts.samples(of: ["agent-newlocation"], in: "fr")
+        let task = Task {
+            try await heard(samples, language: "fr", by: Self.whisper, on: CancellingHost())
+        }
+        await #expect(throws: CancellationError.self) { try await task.value }
+    }
+
+    @Test func tokensOfAnotherModelAreAnError() async throws {
+        try #require(Self.whisper.missingFile == nil, "run `make languages`")
+        let folder = FileManager.default.temporaryDirectory.appending(
+            path: "whisper-\(UInt64.random(in: 0...(.max)))")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let own = folder.appending(path: "whisper-base")
+        try FileManager.default.createDirectory(at: own, withIntermediateDirectories: true)
+        for file in ["whisper-base/encoder.onnx", "whisper-base/decoder.onnx", "sherpa-onnx"] {
+            try FileManager.default.createSymbolicLink(
+                atPath: folder.appending(path: file).path(),
+                withDestinationPath: "\(modelsDirectory)/\(file)")
+        }
+        let tokens = try String(
+            contentsOfFile: "\(modelsDirectory)/whisper-base/tokens.txt", encoding: .utf8)
+        try Data((tokens + "<|one more|>\n").utf8).write(to: own.appending(path: "tokens.txt"))
+        let recognizer = WhisperRecognizer(modelsDirectory: folder.path())
+        await #expect(
+            throws: AgentError.malformedReply(
+                message: "The speech recognition model failed.",
+                detail: "the tokens are of another model")
+        ) {
+            try await recognizer.transcribe(
+                Utterance(samples: SpeechRecording.goForward.samples), on: ScriptedAgentHost())
+        }
+    }
+
     @Test func aLargerModelCountsMore() throws {
         let folder = FileManager.default.temporaryDirectory.appending(
             path: "whisper-\(UInt64.random(in: 0...(.max)))")
