@@ -112,8 +112,8 @@ let package = Package(
             ],
             path: "LoadTests",
             exclude: [
-                "CLAIMS.md", "RESULTS.md", "calls", "chaos", "floods", "network", "operators",
-                "outages", "peers", "results", "scenarios",
+                "CLAIMS.md", "RESULTS.md", "calls", "chaos", "floods", "languages", "network",
+                "operators", "outages", "peers", "phonemes", "results", "scenarios",
             ],
             swiftSettings: strict),
 
