@@ -1,4 +1,4 @@
-// `make room-table`: what the other sounds of a room do while an agent speaks and nobody answers: music,
+// `make room-table`: what the other sounds of a room do while an agent speaks to a silent user: music,
 // the speech of others, a keyboard. Counted for an hour: how often speech is noticed (a false start),
 // which holds the reply for a moment, and how often the reply is interrupted. The recordings are of
 // Debian's packages.

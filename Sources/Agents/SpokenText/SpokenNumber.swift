@@ -68,7 +68,7 @@ enum SpokenNumber {
         return NumberWords.ordinal(digits)
     }
 
-    /// Words before the tens of an age or a decade: "in his 30s".
+    /// Words after which "30s" is an age or a decade: "in his 30s".
     private static let beforeTens: Set<String> = [
         "the", "his", "her", "their", "my", "your", "our", "its", "early", "mid", "late",
     ]

@@ -3,7 +3,7 @@
 //
 // The model hears the utterance and one second of silence, not the 30 s that it was trained on. It then
 // often misses the end, and begins anew or says the last words again. Three rules end the text: a time
-// stamp that reaches the end of the speech, words that are said once more, and more tokens than anybody
+// stamp that reaches the end of the speech, words that are said once more, and more tokens than a person
 // says in that time.
 
 import Glibc

@@ -39,7 +39,7 @@ package struct TurnEndEstimator {
 
     /// What each ending adds to a score, and a unit of the rest. Fitted to the pauses and ends of
     /// `make turn-table` (LoadTests/results/turns.md) and rounded, but for questions: they are rare there,
-    /// and whoever asks waits for the answer.
+    /// and a user who has asked waits for the answer.
     private enum Weight {
         static let constant: Float = -0.8
         static let question: Float = 1.5
