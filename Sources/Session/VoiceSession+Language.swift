@@ -10,9 +10,11 @@ extension VoiceSession {
     var language: String? { parameters.transcription?.languageHint ?? heardLanguage.settled }
 
     /// The rules for the words of the conversation. A language that is not settled counts: the newest
-    /// words are in it.
+    /// words are in it. Before any words, it is the one that the server expects.
     var languageRules: LanguageRules {
-        .rules(for: parameters.transcription?.languageHint ?? heardLanguage.newest)
+        .rules(
+            for: parameters.transcription?.languageHint ?? heardLanguage.newest
+                ?? context.expectedLanguage)
     }
 
     /// The hints for recognising an utterance. The language that was heard is one of them, unless the

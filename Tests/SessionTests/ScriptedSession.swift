@@ -131,7 +131,8 @@ final class ScriptedSession {
         apology: Phrase = .none,
         toolServers: ToolServerPolicy? = nil, agent: SessionAgent? = nil, isSettled: Bool = false,
         codecs: CodecSettings = CodecSettings(), isResumable: Bool = false,
-        answerer: Answerer = .cascade(Cascade()), voiceLanguages: [String]? = nil
+        answerer: Answerer = .cascade(Cascade()), expectedLanguage: String? = nil,
+        voiceLanguages: [String]? = nil
     ) {
         var parameters = SessionParameters(model: "scripted")
         configure(&parameters)
@@ -141,7 +142,8 @@ final class ScriptedSession {
             abilities: { _ in
                 ModelAbilities(hearsAudio: modelHearsAudio, seesImages: modelSeesImages)
             },
-            hasSynthesizer: hasSynthesizer, voiceLanguages: voiceLanguages,
+            hasSynthesizer: hasSynthesizer, expectedLanguage: expectedLanguage,
+            voiceLanguages: voiceLanguages,
             notUnderstood: notUnderstood, apology: apology,
             toolServers: toolServers, codecs: codecs)
         session = VoiceSession(

@@ -88,9 +88,9 @@ public struct ServerConfiguration: Sendable {
         .toggle(
             "warm-models", \.warmsModels,
             """
-            Whether the embedded speech models are loaded as soon as the server listens: some \
-            120 MB. By default they are loaded when the first client names its audio in \
-            `session.update` or sends some, which takes a second or more.
+            Whether the embedded speech models are loaded as soon as the server listens: 120 MB for \
+            English, and 40 MB for the natural voice. By default they are loaded when the first \
+            client names its audio in `session.update` or sends some, which takes a second or more.
             """)
     ]
 

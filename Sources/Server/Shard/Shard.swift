@@ -420,6 +420,7 @@ extension SessionContext {
             hasTurnModel: agents.turnModel != nil,
             abilities: { [model = agents.model] in model.abilities(of: $0) },
             hasSynthesizer: agents.synthesizer != nil,
+            expectedLanguage: agents.recognizer?.languages.first,
             voiceLanguages: agents.synthesizer?.languages,
             notUnderstood: configuration.phrases.notUnderstood,
             apology: configuration.phrases.apology, toolServers: agents.toolServers?.policy,

@@ -64,6 +64,8 @@ public final class SessionContext {
     public let judgesProsody: Bool
     /// Whether the server can speak.
     public let hasSynthesizer: Bool
+    /// The language that users most probably speak (`SpeechRecognizer.languages`). Nil: not known.
+    let expectedLanguage: String?
     /// The languages that its voices speak (`SpeechSynthesizer.languages`). Nil means any.
     let voiceLanguages: [String]?
     /// The phrase for a user whose turn has no words.
@@ -103,7 +105,8 @@ public final class SessionContext {
         abilities: @escaping @Sendable (_ model: String) -> ModelAbilities = { _ in
             ModelAbilities()
         },
-        hasSynthesizer: Bool, voiceLanguages: [String]? = nil, notUnderstood: Phrase = .none,
+        hasSynthesizer: Bool, expectedLanguage: String? = nil, voiceLanguages: [String]? = nil,
+        notUnderstood: Phrase = .none,
         apology: Phrase = .none,
         judgesProsody: Bool = true,
         toolServers: ToolServerPolicy? = nil, codecs: CodecSettings = CodecSettings()
@@ -120,6 +123,7 @@ public final class SessionContext {
         self.hasTurnModel = hasTurnModel
         self.abilities = abilities
         self.hasSynthesizer = hasSynthesizer
+        self.expectedLanguage = expectedLanguage
         self.voiceLanguages = voiceLanguages
         self.codecs = CodecSpace(codecs)
     }

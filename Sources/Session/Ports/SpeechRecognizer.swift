@@ -94,6 +94,10 @@ public protocol SpeechRecognizer: ModelMemory {
     /// words to show first.
     var makesHypotheses: Bool { get }
 
+    /// The languages that it is expected to hear (ISO 639), the most expected one first. The first
+    /// chooses the words that end a turn until another is named or heard. Empty, the default: any.
+    var languages: [String] { get }
+
     /// Transcribes one utterance.
     /// - Throws: an `AgentError`; the transcription fails and the session lives on.
     func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> Transcript
@@ -118,6 +122,9 @@ public protocol SpeechRecognizer: ModelMemory {
 extension SpeechRecognizer {
     /// Each utterance is recognised once.
     public var makesHypotheses: Bool { false }
+
+    /// By default it may hear any.
+    public var languages: [String] { [] }
 
     /// By default the text comes in one piece.
     public func transcribe(

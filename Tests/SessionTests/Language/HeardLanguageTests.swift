@@ -126,6 +126,15 @@ import Testing
         #expect(script.session.language == nil)
     }
 
+    @Test func beforeAnyWordsTheExpectedLanguageHasTheRules() {
+        let script = ScriptedSession({ $0.turnDetection = nil }, expectedLanguage: "fr")
+        #expect(script.session.languageRules === LanguageRules.rules(for: "fr"))
+        #expect(script.session.language == nil)
+        script.heardLanguage = "es"
+        say("Sí.", script, at: 0)
+        #expect(script.session.languageRules === LanguageRules.rules(for: "es"))
+    }
+
     @Test func theClientsLanguageCounts() {
         let script = script(in: "fr", named: "it")
         say(Self.french, script, at: 0)
